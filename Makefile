@@ -1,0 +1,48 @@
+# Two commands do everything on a machine with Python 3.11 or newer, gcc and make:
+#   make demo   create .venv, install what is pinned, show what fedorbit does
+#   make test   the same with the test tools, then ruff, mypy and pytest
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+# Builds happen in their own environment: PIP_CONSTRAINT pins those too.
+PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check
+
+.PHONY: help demo test lint types check figures lock clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+.venv/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "fedorbit needs Python 3.11 or newer, $(PYTHON) is older; try: make PYTHON=python3.11" >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+
+# The stamps are the reason why a second `make demo` installs nothing.
+.venv/installed: .venv/pyvenv.cfg pyproject.toml constraints.txt
+	$(PIP_INSTALL) --editable .
+	@touch $@
+
+.venv/installed-test: .venv/installed
+	$(PIP_INSTALL) --editable '.[test]'
+	@touch $@
+
+demo: .venv/installed
+	$(BIN)/fedorbit orbits --out demo/orbits
+	$(BIN)/fedorbit data partition quickstart --out demo/partition
+
+test: .venv/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+# The pictures in the README and docs, from the commands shown there.
+figures: .venv/installed
+	$(BIN)/fedorbit orbits paper --out docs/images/orbits
+
+# Writes constraints.txt anew from the newest releases that pyproject.toml admits.
+lock:
+	PYTHON=$(PYTHON) sh scripts/lock.sh
+
+clean:
+	rm -rf .venv demo build .pytest_cache .mypy_cache .ruff_cache .hypothesis

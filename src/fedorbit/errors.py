@@ -1,0 +1,29 @@
+"""One exception tree: everything a user can cause and mend is a `FedOrbitError`.
+
+The message is one sentence that names what is wrong, the value, what is allowed and the remedy.
+The command line prints it and exits with 2; anything else that escapes is a bug and exits with 1.
+"""
+
+
+class FedOrbitError(Exception):
+    """Base class of every error a user can mend."""
+
+
+class ConfigError(FedOrbitError):
+    """A configuration file, preset or override is wrong."""
+
+
+class ElementSetError(FedOrbitError):
+    """A TLE or OMM file is unreadable, broken or too old for the period asked for."""
+
+
+class DataError(FedOrbitError):
+    """A dataset is missing, damaged or not what its source promises."""
+
+
+class FetchError(DataError):
+    """A download failed; the message says which file to get by hand and where to put it."""
+
+
+class PartitionError(FedOrbitError):
+    """Samples cannot be dealt to satellites as asked."""
