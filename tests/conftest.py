@@ -1,0 +1,31 @@
+"""What all tests share: a cache of their own, and the real data where it is at hand."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# Shared machines are slow at times: a deadline would fail a test for its neighbours' load.
+settings.register_profile("fedorbit", deadline=None, derandomize=True)
+settings.load_profile("fedorbit")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep every test away from the user's prepared datasets."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("FEDORBIT_CACHE", str(cache))
+    return cache
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """Folder with the original files of real datasets."""
+    beside = Path(__file__).parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("FEDORBIT_DATA", beside))
+    if not (folder / "EuroSAT_RGB.zip").is_file():
+        pytest.skip(
+            f"EuroSAT_RGB.zip is not in {folder}; set FEDORBIT_DATA to the folder that holds it"
+        )
+    return folder

@@ -1,0 +1,195 @@
+import csv
+import io
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedorbit.errors import ElementSetError
+from fedorbit.orbits.constellation import from_element_sets
+from fedorbit.orbits.elements import read_element_sets
+from tests.orbits.element_files import EPOCH, ISS_TLE, made_satellite, omm_json, tle_text
+
+
+@pytest.fixture
+def two_satellites() -> list[tuple[str, object]]:
+    return [("ALPHA", made_satellite(101, 10.0)), ("BETA", made_satellite(102, 50.0, 90.0))]
+
+
+def written(tmp_path: Path, text: str, name: str = "elements.txt") -> Path:
+    file = tmp_path / name
+    file.write_text(text)
+    return file
+
+
+def omm_csv(records: list[dict[str, object]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(records[0]))
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()
+
+
+def omm_xml(records: list[dict[str, object]]) -> str:
+    tags = ("MEAN_MOTION", "ECCENTRICITY", "INCLINATION", "RA_OF_ASC_NODE", "ARG_OF_PERICENTER",
+            "MEAN_ANOMALY", "EPOCH")  # fmt: skip
+    segments = ""
+    for record in records:
+        mean = "".join(f"<{t}>{record[t]}</{t}>" for t in tags)
+        rest = "".join(f"<{t}>{v}</{t}>" for t, v in record.items() if t not in tags)
+        segments += (
+            f"<body><segment><metadata>{rest}</metadata><data><meanElements>{mean}</meanElements>"
+            "<tleParameters></tleParameters></data></segment></body>"
+        )
+    return f"<?xml version='1.0'?><ndm><omm>{segments}</omm></ndm>"
+
+
+@pytest.mark.parametrize("style", ["tle", "json", "csv", "xml"])
+def test_every_format_gives_the_same_orbits(tmp_path: Path, two_satellites, style: str) -> None:
+    records = json.loads(omm_json(two_satellites))
+    text = {
+        "tle": tle_text(two_satellites),
+        "json": json.dumps(records),
+        "csv": omm_csv(records),
+        "xml": omm_xml(records),
+    }[style]
+    sets = read_element_sets(written(tmp_path, text))
+    assert [s.name for s in sets] == ["ALPHA", "BETA"]
+    for element_set, (_, satrec) in zip(sets, two_satellites, strict=True):
+        assert abs(element_set.epoch - EPOCH) < timedelta(seconds=0.01)
+        assert element_set.satrec.nodeo == pytest.approx(satrec.nodeo, abs=1e-6)
+        _, expected_km, _ = satrec.sgp4(satrec.jdsatepoch, satrec.jdsatepochF)
+        _, r_km, _ = element_set.satrec.sgp4(satrec.jdsatepoch, satrec.jdsatepochF)
+        np.testing.assert_allclose(r_km, expected_km, atol=0.1)  # TLE rounds angles to 1e-4 deg
+
+
+def test_two_line_sets_need_no_name(tmp_path: Path) -> None:
+    lines = ISS_TLE.splitlines()[1:]
+    [iss] = read_element_sets(written(tmp_path, "\n".join(lines) + "\n\n"))
+    assert iss.name == "satellite 25544"
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda t: t.replace("51.6498", "51.6499"), "line 3: checksum is 3"),
+        (lambda t: t.replace("15.49815350868473", "15.4981535086847"), "69 characters, got 68"),
+        (lambda t: "\n".join(t.splitlines()[:2]), "line 2: TLE line 1 without a line 2"),
+        (lambda t: t.splitlines()[0] + "\n" + t, "expected TLE line 1 after the name"),
+        (lambda t: "", "holds no element set"),
+        (lambda t: "[{]", "not a well-formed OMM"),
+        (lambda t: "<ndm><omm>", "not a well-formed OMM"),
+        (lambda t: "<ndm><segment/></ndm>", "without mean elements"),
+        (lambda t: '[{"OBJECT_NAME": "X"}]', "record 1: the OMM field CLASSIFICATION_TYPE"),
+        (lambda t: "[3]", "record 1: expected an object"),
+    ],
+)
+def test_broken_files_are_refused_with_the_place(tmp_path: Path, damage, message: str) -> None:
+    file = written(tmp_path, damage(ISS_TLE))
+    with pytest.raises(ElementSetError, match=message) as error:
+        read_element_sets(file)
+    assert str(file) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_second_line_of_another_satellite_is_refused(tmp_path: Path, two_satellites) -> None:
+    lines = tle_text(two_satellites).splitlines()
+    swapped = "\n".join([lines[0], lines[1], lines[5]])
+    with pytest.raises(ElementSetError, match="line 2 is of satellite 00102, but line 1 of 00101"):
+        read_element_sets(written(tmp_path, swapped))
+
+
+def test_a_value_that_is_no_number_is_refused(tmp_path: Path, two_satellites) -> None:
+    records = json.loads(omm_json(two_satellites))
+    records[1]["INCLINATION"] = "steep"
+    with pytest.raises(ElementSetError, match=r"record 2: .*steep"):
+        read_element_sets(written(tmp_path, json.dumps(records)))
+
+
+def test_missing_and_binary_files(tmp_path: Path) -> None:
+    with pytest.raises(ElementSetError, match="does not exist"):
+        read_element_sets(tmp_path / "none.tle")
+    binary = tmp_path / "binary.tle"
+    binary.write_bytes(bytes(range(128, 256)))
+    with pytest.raises(ElementSetError, match="cannot read"):
+        read_element_sets(binary)
+
+
+def test_expired_sets_are_refused_with_the_remedy(tmp_path: Path, two_satellites) -> None:
+    sets = read_element_sets(written(tmp_path, tle_text(two_satellites)))
+    from_element_sets(sets, start=EPOCH + timedelta(days=13))
+    with pytest.raises(
+        ElementSetError, match=r"2 of 2 .*15\.0 days .*allowed are 14.*max_age_days"
+    ):
+        from_element_sets(sets, start=EPOCH + timedelta(days=15))
+    with pytest.raises(ElementSetError, match="too old"):  # the horizon's end counts too
+        from_element_sets(sets, start=EPOCH + timedelta(days=13), horizon_s=2 * 86400.0)
+    with pytest.raises(ElementSetError, match="too old"):  # and so do sets from the future
+        from_element_sets(sets, start=EPOCH - timedelta(days=15))
+
+
+def test_satellites_are_grouped_by_plane(tmp_path: Path) -> None:
+    # Three planes, one of them astride 0 degrees, one at another inclination but the same node.
+    satellites = [
+        ("A0", made_satellite(1, 359.5, 200.0)),
+        ("B0", made_satellite(2, 60.0, 10.0)),
+        ("A1", made_satellite(3, 0.7, 20.0)),
+        ("C0", made_satellite(4, 60.0, 0.0, inclination_deg=97.5)),
+        ("B1", made_satellite(5, 60.5, 190.0)),
+        ("D0", made_satellite(6, 60.0, 0.0, revolutions_per_day=14.3)),
+    ]
+    sets = read_element_sets(written(tmp_path, tle_text(satellites)))
+    constellation = from_element_sets(sets)
+    groups = [
+        {
+            constellation.satellite_names[i]
+            for i in np.flatnonzero(constellation.orbit_of_satellite == o)
+        }
+        for o in range(constellation.orbits)
+    ]
+    # By inclination, then altitude (B before the higher D), then node.
+    assert groups == [{"B0", "B1"}, {"A0", "A1"}, {"D0"}, {"C0"}]
+    assert constellation.satellites_per_orbit.tolist() == [2, 2, 1, 1]
+    # Within an orbit by latitude argument at the start.
+    assert constellation.satellite_names[2:4] == ("A1", "A0")
+
+
+def test_nodes_are_compared_at_one_moment(tmp_path: Path) -> None:
+    # At 53 degrees and 550 km nodes drift by about -4.5 degrees a day: the same node on two days
+    # is another plane, and nodes 4.5 degrees apart may be one plane.
+    later = EPOCH + timedelta(days=2)
+    satellites = [
+        ("DAY 0", made_satellite(1, 100.0)),
+        ("SAME PLANE", made_satellite(2, 100.0 - 2 * 4.48, 180.0, epoch=later)),
+        ("OTHER PLANE", made_satellite(3, 100.0, 90.0, epoch=later)),
+    ]
+    constellation = from_element_sets(read_element_sets(written(tmp_path, tle_text(satellites))))
+    orbit_of = dict(
+        zip(constellation.satellite_names, constellation.orbit_of_satellite, strict=True)
+    )
+    assert orbit_of["DAY 0"] == orbit_of["SAME PLANE"] != orbit_of["OTHER PLANE"]
+    assert constellation.start is not None
+    assert abs(constellation.start - later) < timedelta(seconds=0.01)
+
+
+def test_one_satellite_at_one_time_equals_the_grid(tmp_path: Path, two_satellites) -> None:
+    sets = read_element_sets(written(tmp_path, tle_text(two_satellites)))
+    constellation = from_element_sets(sets)
+    times_s = np.array([0.0, 90000.0, 100.0, 7.0])
+    satellites = np.array([1, 0, 1, 0])
+    grid_km = constellation.r_ecef_km(times_s)
+    pairs_km = constellation.r_ecef_km_at(satellites, times_s)
+    np.testing.assert_allclose(pairs_km, grid_km[np.arange(4), satellites], atol=1e-9)
+
+
+def test_a_decaying_satellite_is_named(tmp_path: Path) -> None:
+    falling = made_satellite(9, 0.0, revolutions_per_day=16.4)
+    falling_fast = tle_text([("FALLING", falling)])
+    sets = read_element_sets(written(tmp_path, falling_fast))
+    constellation = from_element_sets(sets)
+    with pytest.raises(ElementSetError, match="SGP4 cannot propagate FALLING"):
+        constellation.r_ecef_km(np.array([0.0, 3000 * 86400.0]))
+    with pytest.raises(ElementSetError, match="SGP4 cannot propagate FALLING"):
+        constellation.r_ecef_km_at(np.array([0]), np.array([3000 * 86400.0]))
