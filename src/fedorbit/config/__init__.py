@@ -1,0 +1,27 @@
+"""Configuration: one TOML file or preset, checked as a whole before anything runs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from fedorbit.config import explain, files
+from fedorbit.config.schema import Config
+from fedorbit.errors import ConfigError
+
+__all__ = ["Config", "load_config"]
+
+
+def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """Load a preset by name or a TOML file by path, then apply `section.key=value` overrides.
+
+    A file may say `extends = "paper"` to start from a preset and state only what differs.
+    """
+    values, where = files.read(source)
+    for override in overrides:
+        values = files.apply_override(values, override)
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        sentences = explain.explain(error, Config)
+        raise ConfigError("\n".join(f"{where}: {sentence}" for sentence in sentences)) from None

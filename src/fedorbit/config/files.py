@@ -1,0 +1,162 @@
+"""Configuration as text: presets, TOML files, overrides, and printing one in full."""
+
+import tomllib
+from collections.abc import Mapping
+from datetime import datetime
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from fedorbit.config.explain import nearest
+from fedorbit.errors import ConfigError
+
+Values = dict[str, Any]
+
+SELECTORS = ("kind", "scheme")
+"""Keys that choose what else a table may hold; another choice starts the table afresh."""
+
+
+def preset_names() -> list[str]:
+    """Names of the presets in the package."""
+    folder = resources.files("fedorbit") / "presets"
+    return sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name[-5:] == ".toml")
+
+
+def preset_summary(name: str) -> str:
+    """First comment line of a preset: what it is."""
+    return _preset_text(name).split("\n", 1)[0].removeprefix("#").strip()
+
+
+def read(source: str | Path) -> tuple[Values, str]:
+    """Return the values of a preset or file, and how to call it in messages."""
+    text = str(source)
+    if text in preset_names():
+        return _parse(_preset_text(text), f"preset {text}"), f"preset {text}"
+    path = Path(source)
+    looks_like_a_file = path.suffix == ".toml" or len(path.parts) > 1
+    if not path.is_file():
+        if looks_like_a_file:
+            raise ConfigError(f"configuration file {path} does not exist")
+        raise ConfigError(
+            f"{text!r} is neither a preset nor a file{nearest(text, preset_names())}; "
+            f"presets are {', '.join(preset_names())}"
+        )
+    try:
+        values = _parse(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read configuration file {path}: {error}") from None
+    _anchor_paths(values, path.parent)
+    base = values.pop("extends", None)
+    if base is not None:
+        if base not in preset_names():
+            hint = nearest(str(base), preset_names())
+            raise ConfigError(
+                f"{path}: extends must name a preset, got {base!r}{hint}; "
+                f"presets are {', '.join(preset_names())}"
+            )
+        values = merge(read(base)[0], values)
+    return values, str(path)
+
+
+def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> Values:
+    """Lay changes over a base, table by table; lists are replaced whole."""
+    merged = dict(base)
+    for key, value in changes.items():
+        old = merged.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            other_choice = any(s in value and value[s] != old.get(s) for s in SELECTORS)
+            merged[key] = dict(value) if other_choice else merge(old, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def apply_override(values: Values, override: str) -> Values:
+    """Apply one `section.key=value`; the value is TOML, or else taken as text."""
+    key, equals, text = override.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        raise ConfigError(f"override {override!r} must look like section.key=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    if parts[0] == "stations" and len(parts) > 1:
+        return _override_station(values, parts, value, override)
+    change: Values = {parts[-1]: value}
+    for part in reversed(parts[:-1]):
+        change = {part: change}
+    return merge(values, change)
+
+
+def _override_station(values: Values, parts: list[str], value: object, override: str) -> Values:
+    stations = [dict(station) for station in values.get("stations", [{}])]
+    if len(parts) != 3 or not parts[1].isdigit() or int(parts[1]) >= len(stations):
+        raise ConfigError(
+            f"override {override!r} must look like stations.0.key=value, "
+            f"with a number from 0 to {len(stations) - 1}"
+        )
+    stations[int(parts[1])][parts[2]] = value
+    return {**values, "stations": stations}
+
+
+def dumps(model: BaseModel) -> str:
+    """Write a configuration as TOML, every key with its meaning beside it."""
+    lines: list[str] = []
+    _dump_table(model, "", lines)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _dump_table(model: BaseModel, path: str, lines: list[str]) -> None:
+    tables: list[tuple[str, str, BaseModel]] = []
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        inner = f"{path}.{name}" if path else name
+        note = f"  # {field.description}" if field.description else ""
+        if isinstance(value, BaseModel):
+            tables.append((f"[{inner}]", inner, value))
+        elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
+            tables.extend((f"[[{inner}]]", inner, item) for item in value)
+        elif value is None:
+            lines.append(f"# {name} is not set{note}")
+        else:
+            lines.append(f"{name} = {_literal(value)}{note}")
+    for header, inner, table in tables:
+        lines.extend(["", header])
+        _dump_table(table, inner, lines)
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_literal(item) for item in value) + "]"
+    escaped = "".join(
+        f"\\u{ord(c):04x}" if ord(c) < 32 or ord(c) == 127 else c
+        for c in str(value).replace("\\", "\\\\").replace('"', '\\"')
+    )
+    return f'"{escaped}"'
+
+
+def _preset_text(name: str) -> str:
+    return (resources.files("fedorbit") / "presets" / f"{name}.toml").read_text("utf-8")
+
+
+def _parse(text: str, where: str) -> Values:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{where} is not valid TOML: {error}") from None
+
+
+def _anchor_paths(values: Values, folder: Path) -> None:
+    """Read paths in a file as relative to that file, not to where the command was typed."""
+    constellation = values.get("constellation")
+    if isinstance(constellation, dict) and isinstance(constellation.get("file"), str):
+        constellation["file"] = str(folder / constellation["file"])

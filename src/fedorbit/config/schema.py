@@ -1,0 +1,163 @@
+"""What a user may set. Defaults are the paper's values unless a description says otherwise."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Section(BaseModel):
+    """A table of the configuration file: unknown keys are refused, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+
+
+class WalkerSection(Section):
+    """A Walker pattern of circular orbits."""
+
+    kind: Literal["walker"] = "walker"
+    planes: int = Field(5, ge=1, le=10_000, description="orbital planes, L")
+    satellites_per_plane: int = Field(4, ge=1, le=10_000, description="satellites per plane, N")
+    phasing: float = Field(0.0, ge=0, description="Walker's F, below the number of planes")
+    altitude_km: float = Field(550.0, ge=150, le=50_000, description="above a 6371 km sphere")
+    inclination_deg: float = Field(53.0, ge=0, le=180)
+    raan_spread_deg: float = Field(360.0, gt=0, le=360, description="360: Walker delta, 180: star")
+    raan_offset_deg: float = Field(0.0, ge=-360, le=360, description="node of plane 0")
+    argument_of_latitude_deg: float = Field(
+        80.6, ge=-360, le=360, description="of satellite 0 at t = 0; the paper gives none"
+    )
+
+    @model_validator(mode="after")
+    def _phasing_below_planes(self) -> Self:
+        if self.phasing >= self.planes:
+            raise ValueError(
+                f"phasing must be below planes ({self.planes}), got {self.phasing:g}; "
+                "F in Walker's T/P/F runs from 0 to P - 1"
+            )
+        return self
+
+
+class ElementsSection(Section):
+    """Real satellites from a TLE or OMM file, grouped into orbits by plane."""
+
+    kind: Literal["elements"]
+    file: Path = Field(
+        strict=False, description="TLE text, or OMM as CSV, XML or JSON; relative to this file"
+    )
+    max_age_days: float = Field(14.0, gt=0, le=3650, description="refuse older element sets")
+    plane_tolerance_deg: float = Field(
+        3.0, gt=0, le=90, description="larger gaps in inclination or node divide orbits"
+    )
+    altitude_tolerance_km: float = Field(
+        50.0, gt=0, le=10_000, description="larger gaps in altitude divide orbits"
+    )
+
+
+class ScheduleSection(Section):
+    """The rounds over which contacts are computed; tau_max is taken over all of them."""
+
+    rounds: int = Field(400, ge=1, le=10_000_000, description="horizon in rounds")
+    round_s: float = Field(300.0, gt=0, le=86_400, description="seconds per round")
+    start: datetime | None = Field(
+        None,
+        description="UTC moment of t = 0; without it the Greenwich meridian is on the x axis "
+        "(walker), or t = 0 is the newest epoch (elements)",
+    )
+
+
+class StationSection(Section):
+    """A ground station."""
+
+    name: str = "London"
+    latitude_deg: float = Field(51.0, ge=-90, le=90)
+    longitude_deg: float = Field(-0.1, ge=-180, le=180, description="the paper gives none")
+    altitude_km: float = Field(0.0, ge=-0.5, le=10)
+    min_elevation_deg: float = Field(10.0, ge=0, lt=90)
+
+
+class SyntheticSection(Section):
+    """Settings of the built-in image generator."""
+
+    classes: int = Field(10, ge=1, le=1000)
+    samples: int = Field(6000, ge=1, le=10_000_000)
+    size: int = Field(32, ge=8, le=256, description="pixels, square")
+    channels: int = Field(3, ge=1, le=32)
+    seed: int = Field(0, ge=0, le=2**63 - 1)
+
+
+class DataSection(Section):
+    """The images and how they are split into training and test."""
+
+    name: str = Field("synthetic", description="a prepared dataset, see `fedorbit data list`")
+    test_share: float = Field(
+        0.2, gt=0, lt=1, description="stratified; a dataset's official split goes first"
+    )
+    synthetic: SyntheticSection = SyntheticSection()
+
+
+class PathologicalSection(Section):
+    """Every orbit owns its own classes."""
+
+    scheme: Literal["pathological"]
+    satellite_alpha: float = Field(0.5, gt=0, le=1e6, description="Dirichlet within an orbit")
+
+
+class DirichletSection(Section):
+    """Orbits share each class in proportions drawn from a Dirichlet distribution."""
+
+    scheme: Literal["dirichlet"] = "dirichlet"
+    alpha: float = Field(0.5, gt=0, le=1e6, description="small: skewed, large: even")
+    satellite_alpha: float = Field(0.5, gt=0, le=1e6, description="Dirichlet within an orbit")
+
+
+class GroundTrackSection(Section):
+    """A sample goes to the satellites that really fly over its place."""
+
+    scheme: Literal["ground-track"]
+    swath_half_width_km: float | None = Field(
+        None, gt=0, le=10_000, description="default 145, Sentinel-2's, if neither is set"
+    )
+    min_elevation_deg: float | None = Field(
+        None, ge=0, lt=90, description="alternatively: of the satellite as seen from the place"
+    )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if self.swath_half_width_km is not None and self.min_elevation_deg is not None:
+            raise ValueError(
+                "swath_half_width_km and min_elevation_deg exclude each other; set one of the two"
+            )
+        return self
+
+
+class Config(Section):
+    """Everything that decides the result of a run."""
+
+    seed: int = Field(0, ge=0, le=2**63 - 1, description="every random draw derives from it")
+    constellation: Annotated[WalkerSection | ElementsSection, Field(discriminator="kind")] = (
+        WalkerSection()
+    )
+    schedule: ScheduleSection = ScheduleSection()
+    stations: tuple[StationSection, ...] = Field(
+        (StationSection(),), min_length=1, max_length=10_000, strict=False
+    )
+    data: DataSection = DataSection()
+    partition: Annotated[
+        PathologicalSection | DirichletSection | GroundTrackSection,
+        Field(discriminator="scheme"),
+    ] = DirichletSection()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_choices(cls, values: Any) -> Any:
+        """Let a file leave out `kind` and `scheme`: the paper's are walker and dirichlet."""
+        if isinstance(values, dict):
+            values = dict(values)
+            for section, key, choice in (
+                ("constellation", "kind", "walker"),
+                ("partition", "scheme", "dirichlet"),
+            ):
+                if isinstance(values.get(section), dict):
+                    values[section] = {key: choice, **values[section]}
+        return values
