@@ -1,0 +1,5 @@
+"""`python -m fedorbit` is `fedorbit`."""
+
+from fedorbit.cli import main
+
+main()

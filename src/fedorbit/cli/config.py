@@ -1,0 +1,50 @@
+"""`fedorbit config`: see what can be set."""
+
+import typer
+
+from fedorbit.cli.options import AsJson, ConfigArgument, Overrides
+from fedorbit.cli.output import print_json, stdout
+from fedorbit.cli.output import table as new_table
+from fedorbit.config import load_config
+from fedorbit.config.files import dumps, preset_names, preset_summary
+
+app = typer.Typer(help="See presets and settings.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_presets(as_json: AsJson = False) -> None:
+    """List the presets.
+
+    [bold]Example[/bold]
+
+    fedorbit config list
+    """
+    summaries = {name: preset_summary(name) for name in preset_names()}
+    if as_json:
+        print_json({"presets": summaries})
+        return
+    table = new_table("Presets", ["preset", "what it is"], left=["preset", "what it is"])
+    for name, summary in summaries.items():
+        table.add_row(name, summary)
+    stdout.print(table)
+
+
+@app.command()
+def show(
+    config: ConfigArgument = "paper",
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print a preset or file in full, every setting with its default and meaning.
+
+    [bold]Examples[/bold]
+
+    fedorbit config show paper > my.toml
+
+    fedorbit config show my.toml -o partition.scheme=pathological
+    """
+    loaded = load_config(config, overrides or [])
+    if as_json:
+        print_json(loaded.model_dump(mode="json"))
+    else:
+        typer.echo(dumps(loaded), nl=False)

@@ -1,0 +1,40 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedorbit.config.files import preset_names
+
+
+def _complete_config(incomplete: str) -> list[str]:
+    files = sorted(str(path) for path in Path().glob(f"{incomplete}*.toml"))
+    return [name for name in preset_names() if name.startswith(incomplete)] + files
+
+
+ConfigArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[CONFIG]",
+        help="A preset (see [bold]fedorbit config list[/bold]) or a TOML file.",
+        autocompletion=_complete_config,
+        show_default=True,
+    ),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--override",
+        "-o",
+        metavar="KEY=VALUE",
+        help="Change one setting, such as [bold]-o constellation.planes=7[/bold]; repeatable.",
+    ),
+]
+OutFolder = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Write figures and tables into this folder."),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document for scripts instead of tables.")
+]

@@ -1,0 +1,186 @@
+"""`fedorbit orbits`: a constellation and its contacts."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from fedorbit.cli.options import AsJson, ConfigArgument, OutFolder, Overrides
+from fedorbit.cli.output import RichProgress, print_files, print_json, stdout
+from fedorbit.cli.output import table as new_table
+from fedorbit.config import Config, load_config
+from fedorbit.orbits.constellation import Constellation
+from fedorbit.orbits.contacts import Contacts, find_contacts
+from fedorbit.orbits.earth import EARTH_MU_KM3_S2
+from fedorbit.orbits.visibility import GroundStation, Schedule
+from fedorbit.report.exports import contact_rows, write_orbit_tables
+from fedorbit.scenario import build_constellation, build_schedule, build_stations, horizon_s
+
+MAX_ROWS = 40
+SHADES = "·▁▂▃▄▅▆▇█"
+
+
+def orbits(
+    config: ConfigArgument = "paper",
+    overrides: Overrides = None,
+    out: OutFolder = None,
+    contacts: Annotated[
+        int, typer.Option("--contacts", metavar="N", min=0, help="List the first N contacts.")
+    ] = 8,
+    as_json: AsJson = False,
+) -> None:
+    """Show a constellation: who is in view when, gaps, and every contact.
+
+    [bold]Examples[/bold]
+
+    fedorbit orbits
+
+    fedorbit orbits my.toml --out figures  [dim]also timeline, map, CSV and NPZ[/dim]
+
+    fedorbit orbits -o constellation.planes=12 -o stations.0.latitude_deg=69
+
+    fedorbit orbits -o constellation.kind=elements -o constellation.file=iridium.tle
+    """
+    settings = load_config(config, overrides or [])
+    progress = RichProgress()
+    constellation = build_constellation(settings)
+    stations = build_stations(settings)
+    schedule = build_schedule(settings, constellation, progress)
+    found = find_contacts(constellation, stations, horizon_s(settings), progress=progress)
+    files = _write(out, constellation, stations, schedule, found) if out else []
+    if as_json:
+        document = summary(constellation, stations, schedule, found)
+        document["contact_list"] = contact_rows(found, constellation, stations, contacts)
+        document["files"] = [str(file) for file in files]
+        print_json(document)
+        return
+    _print_tables(settings, constellation, stations, schedule, found, contacts)
+    print_files(files)
+
+
+def summary(
+    constellation: Constellation,
+    stations: tuple[GroundStation, ...],
+    schedule: Schedule,
+    contacts: Contacts,
+) -> dict[str, Any]:
+    """Return the figures of a schedule as plain values."""
+    return {
+        "rounds": schedule.rounds,
+        "orbits": schedule.orbits,
+        "satellites": constellation.satellites,
+        "satellites_per_orbit": constellation.satellites_per_orbit.tolist(),
+        "stations": [station.name for station in stations],
+        "start_utc": constellation.start.isoformat() if constellation.start else None,
+        "visible_rounds": schedule.visible_rounds.tolist(),
+        "visible_share": (schedule.visible_rounds / schedule.rounds).tolist(),
+        "idle_rounds": schedule.idle_rounds,
+        "longest_gap_rounds": schedule.tau_max,
+        "longest_gaps_rounds": schedule.longest_gaps_rounds.tolist(),
+        "longest_idle_rounds": schedule.longest_idle_rounds,
+        "contacts": len(contacts),
+        "contact_s": float(contacts.duration_s.sum()),
+    }
+
+
+def _write(
+    folder: Path,
+    constellation: Constellation,
+    stations: tuple[GroundStation, ...],
+    schedule: Schedule,
+    contacts: Contacts,
+) -> list[Path]:
+    # Matplotlib takes half a second to import: only those who draw wait for it.
+    from fedorbit.report import orbit_figures, style
+
+    radius_km = np.linalg.norm(constellation.r_ecef_km(np.zeros(1))[0, 0])
+    period_s = float(2.0 * np.pi * np.sqrt(radius_km**3 / EARTH_MU_KM3_S2))
+    tracks = orbit_figures.ground_track_map(constellation, stations, period_s)
+    return [
+        *style.save(orbit_figures.timeline(schedule), folder, "timeline"),
+        *style.save(tracks, folder, "map"),
+        *write_orbit_tables(folder, schedule, contacts, constellation, stations),
+    ]
+
+
+def _print_tables(
+    settings: Config,
+    constellation: Constellation,
+    stations: tuple[GroundStation, ...],
+    schedule: Schedule,
+    contacts: Contacts,
+    listed: int,
+) -> None:
+    hours = horizon_s(settings) / 3600.0
+    round_min = settings.schedule.round_s / 60.0
+    columns = ["orbit", "sats", "in view", "share", "max gap", "passes", "mean pass"]
+    table = new_table(
+        f"{constellation.satellites} satellites in {constellation.orbits} orbits, "
+        f"{len(stations)} ground station{'s' if len(stations) > 1 else ''}, "
+        f"{schedule.rounds} rounds of {round_min:g} min ({hours:.1f} h)",
+        [*columns, "timeline"],
+        left=["timeline"],
+    )
+    gaps = schedule.longest_gaps_rounds
+    cells = min(max(stdout.width - 61, 10), 80)
+    for orbit in range(min(schedule.orbits, MAX_ROWS)):
+        passes_s = contacts.duration_s[contacts.orbit == orbit]
+        table.add_row(
+            str(orbit),
+            str(constellation.satellites_per_orbit[orbit]),
+            str(schedule.visible_rounds[orbit]),
+            f"{100.0 * schedule.visible_rounds[orbit] / schedule.rounds:.1f} %",
+            str(gaps[orbit]),
+            str(len(passes_s)),
+            f"{passes_s.mean() / 60.0:.1f} min" if len(passes_s) else "-",
+            sparkline(schedule.visible[:, orbit], cells),
+        )
+    stdout.print(table)
+    if schedule.orbits > MAX_ROWS:
+        stdout.print(f"… and {schedule.orbits - MAX_ROWS} more orbits (--json has them all)")
+    stdout.print(
+        f"No orbit in view in {schedule.idle_rounds} rounds "
+        f"({100.0 * schedule.idle_rounds / schedule.rounds:.1f} %), "
+        f"at most {schedule.longest_idle_rounds} in a row. "
+        f"Longest gap of one orbit (tau_max): {schedule.tau_max} rounds of {round_min:g} min."
+    )
+    if listed and len(contacts):
+        _print_contacts(contacts, constellation, stations, listed)
+
+
+def _print_contacts(
+    contacts: Contacts,
+    constellation: Constellation,
+    stations: tuple[GroundStation, ...],
+    listed: int,
+) -> None:
+    table = new_table(
+        f"First {min(listed, len(contacts))} of {len(contacts)} contacts, times since the start",
+        ["station", "satellite", "rise", "culmination", "set", "highest"],
+        left=["station", "satellite"],
+    )
+    for row in contact_rows(contacts, constellation, stations, listed):
+        table.add_row(
+            row["station"],
+            row["satellite_name"],
+            "up at start" if row["cut_at_start"] else _clock(row["rise_s"]),
+            _clock(row["culmination_s"]),
+            "up at end" if row["cut_at_end"] else _clock(row["set_s"]),
+            f"{row['max_elevation_deg']:.1f}°",
+        )
+    stdout.print(table)
+
+
+def sparkline(flags: NDArray[np.bool_], cells: int) -> str:
+    """Shrink one orbit's visibility to a line of shaded cells."""
+    parts = np.array_split(flags, min(cells, len(flags)))
+    levels = [int(np.ceil(part.mean() * (len(SHADES) - 1))) for part in parts]
+    return "".join(SHADES[level] for level in levels)
+
+
+def _clock(seconds: float) -> str:
+    hours, rest = divmod(seconds, 3600.0)
+    minutes, rest = divmod(rest, 60.0)
+    return f"{int(hours):02d}:{int(minutes):02d}:{rest:04.1f}"

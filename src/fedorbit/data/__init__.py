@@ -1,0 +1,1 @@
+"""Images on disk, as arrays, and dealt to satellites."""

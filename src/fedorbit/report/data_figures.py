@@ -1,0 +1,106 @@
+"""Pictures of data: a contact sheet of samples, and who holds which classes."""
+
+import textwrap
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from fedorbit.data.cache import Dataset
+from fedorbit.data.partition import Partition
+from fedorbit.data.similarity import (
+    class_histograms,
+    jensen_shannon_distances,
+    similarity_coefficient,
+)
+from fedorbit.report import style
+
+SHEET_COLUMNS = 12
+MAX_LABELLED = 45
+
+
+def contact_sheet(dataset: Dataset) -> Figure:
+    """Show some images of every class, evenly spread over the dataset."""
+    classes = len(dataset.class_names)
+    size = dataset.images.shape[1]
+    sheet = np.full((classes * (size + 2), SHEET_COLUMNS * (size + 2), 3), 255, dtype=np.uint8)
+    for label in range(classes):
+        members = np.flatnonzero(dataset.labels == label)
+        spread = np.linspace(0, len(members) - 1, min(SHEET_COLUMNS, len(members))).astype(int)
+        pictures = displayable(dataset.images[members[spread]])
+        for column, picture in enumerate(pictures):
+            y, x = label * (size + 2), column * (size + 2)
+            sheet[y : y + picture.shape[0], x : x + picture.shape[1]] = picture
+    figure = style.new_figure(8.0, max(2.0, 0.55 * classes))
+    axes = figure.subplots()
+    axes.imshow(sheet, interpolation="nearest")
+    axes.set_yticks(np.arange(classes) * (size + 2) + size / 2, dataset.class_names)
+    axes.set_xticks([])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_title(
+        f"{dataset.name}: {len(dataset.labels):,} images of "
+        f"{size} x {dataset.images.shape[2]} x {dataset.images.shape[3]}",
+        loc="left",
+        fontsize=9,
+    )
+    return figure
+
+
+def displayable(images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Turn images `[n, height, width, channels]` into RGB, whatever their channels.
+
+    Three uint8 channels are colours already. Of more channels, Sentinel-2's order is assumed
+    (blue, green, red first); values other than uint8 are stretched between their percentiles.
+    """
+    channels = images.shape[3]
+    colours = images if channels == 3 else images[..., [2, 1, 0] if channels > 3 else [0, 0, 0]]
+    if colours.dtype == np.uint8:
+        return colours.astype(np.uint8)
+    low, high = np.percentile(colours, (1, 99)) if colours.size else (0.0, 1.0)
+    stretched = (colours - low) / max(high - low, 1e-12)
+    return (255.0 * np.clip(stretched, 0.0, 1.0)).astype(np.uint8)
+
+
+def partition_figure(partition: Partition, dataset: Dataset, title: str) -> Figure:
+    """Show training samples per satellite and class, and how alike the orbits are."""
+    classes = len(dataset.class_names)
+    orbit_counts = partition.orbit_counts(dataset.labels, classes)
+    by_satellite = len(partition.train) <= MAX_LABELLED
+    counts = partition.train_counts(dataset.labels, classes) if by_satellite else orbit_counts
+    figure = style.new_figure(8.0, float(np.clip(1.4 + 0.16 * len(counts), 3.6, 9.0)))
+    left, right = figure.subplots(1, 2, width_ratios=(1.7, 1.0))
+    image = left.imshow(counts, aspect="auto", cmap="cividis", interpolation="nearest")
+    figure.colorbar(image, ax=left, label="training samples", pad=0.02)
+    _label_classes(left, dataset.class_names)
+    if by_satellite:
+        first = np.flatnonzero(np.diff(partition.orbit_of_satellite)) + 1
+        left.hlines(first - 0.5, -0.5, classes - 0.5, color="white", linewidth=1.5)
+        bounds = np.concatenate(([0], first, [len(counts)]))
+        middle = (bounds[:-1] + bounds[1:] - 1) / 2
+        left.set_yticks(middle, [f"orbit {o}" for o in range(len(middle))])
+    else:
+        left.set_ylabel("orbit")
+    left.set_title(textwrap.shorten(title, 60), loc="left", fontsize=9)
+
+    similarity = 1.0 - jensen_shannon_distances(class_histograms(orbit_counts))
+    image = right.imshow(similarity, vmin=0, vmax=1, cmap="cividis", interpolation="nearest")
+    if len(similarity) <= 8:
+        for (row, column), value in np.ndenumerate(similarity):
+            ink = "black" if value > 0.5 else "white"
+            right.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
+        right.set_xticks(range(len(similarity)))
+        right.set_yticks(range(len(similarity)))
+    right.set(xlabel="orbit", ylabel="orbit")
+    beta = similarity_coefficient(orbit_counts)
+    right.set_title(f"class similarity, beta = {beta:.3f}", loc="left", fontsize=9)
+    return figure
+
+
+def _label_classes(axes: Axes, names: tuple[str, ...]) -> None:
+    if len(names) <= MAX_LABELLED:
+        small = 7 if len(names) <= 20 else 5
+        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=small)
+    else:
+        axes.set_xlabel("class")

@@ -1,0 +1,42 @@
+"""How every figure looks: colours that colour-blind readers can tell apart, and how it is saved."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from fedorbit.files import replacing
+
+# Okabe and Ito's palette, without the yellow that vanishes on white.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+LAND, SEA, GRID = "#dcd8cf", "#f4f8fb", "#c8ccd0"
+FORMATS = ("png", "svg")
+
+# Fixed ids and no date: the same figure is the same file, so it can be committed and compared.
+_SETTINGS: dict[Any, Any] = {"svg.hashsalt": "fedorbit", "svg.fonttype": "none", "font.size": 9}
+_METADATA = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+
+
+def colour(index: int) -> str:
+    """Colour of orbit or series `index`; they repeat after seven."""
+    return PALETTE[index % len(PALETTE)]
+
+
+def new_figure(width_in: float, height_in: float) -> Figure:
+    """Return an empty figure that needs no display and no global state."""
+    figure = Figure(figsize=(width_in, height_in), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Figure, folder: Path, name: str, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Write a figure in every format and return the files."""
+    paths = [folder / f"{name}.{extension}" for extension in formats]
+    with rc_context(_SETTINGS):
+        for path in paths:
+            with replacing(path) as partial:
+                figure.savefig(partial, dpi=160, metadata=_METADATA.get(path.suffix[1:]))
+    return paths

@@ -1,0 +1,139 @@
+"""From a configuration to the things it describes: constellation, schedule, data, partition."""
+
+import numpy as np
+
+from fedorbit.config import Config
+from fedorbit.config.schema import (
+    DirichletSection,
+    GroundTrackSection,
+    PathologicalSection,
+    WalkerSection,
+)
+from fedorbit.data.cache import Dataset, open_dataset
+from fedorbit.data.catalog import synthetic_dataset
+from fedorbit.data.partition import (
+    Dirichlet,
+    GroundTrack,
+    Partition,
+    PartitionScheme,
+    Pathological,
+    Split,
+    official_split,
+    stratified_split,
+)
+from fedorbit.data.synthetic import SyntheticSpec
+from fedorbit.errors import PartitionError
+from fedorbit.orbits.constellation import Constellation, from_element_sets, walker
+from fedorbit.orbits.elements import read_element_sets
+from fedorbit.orbits.swath import count_passes
+from fedorbit.orbits.visibility import GroundStation, Schedule, compute_schedule, round_times_s
+from fedorbit.progress import Progress, SilentProgress
+
+SENTINEL_2_HALF_WIDTH_KM = 145.0
+
+
+def build_constellation(config: Config) -> Constellation:
+    """Lay out the satellites."""
+    section = config.constellation
+    if isinstance(section, WalkerSection):
+        settings = section.model_dump(exclude={"kind"})
+        return walker(**settings, start=config.schedule.start)
+    return from_element_sets(
+        read_element_sets(section.file),
+        start=config.schedule.start,
+        horizon_s=horizon_s(config),
+        **section.model_dump(exclude={"kind", "file"}),
+    )
+
+
+def build_stations(config: Config) -> tuple[GroundStation, ...]:
+    """Place the ground stations."""
+    return tuple(GroundStation(**station.model_dump()) for station in config.stations)
+
+
+def build_schedule(
+    config: Config, constellation: Constellation, progress: Progress | None = None
+) -> Schedule:
+    """Compute who is visible in which round, over the whole horizon."""
+    times_s = round_times_s(config.schedule.rounds, config.schedule.round_s)
+    return compute_schedule(constellation, build_stations(config), times_s, progress)
+
+
+def horizon_s(config: Config) -> float:
+    """Length of the scheduled period."""
+    return config.schedule.rounds * config.schedule.round_s
+
+
+def load_dataset(config: Config, progress: Progress | None = None) -> Dataset:
+    """Open the prepared dataset; synthetic images are generated where they are missing."""
+    if config.data.name == "synthetic":
+        spec = SyntheticSpec(**config.data.synthetic.model_dump())
+        return synthetic_dataset(spec, progress or SilentProgress())
+    return open_dataset(config.data.name)
+
+
+def build_split(config: Config, dataset: Dataset) -> Split:
+    """Divide into training and test: the dataset's own split where it has one."""
+    if dataset.split is not None:
+        return official_split(dataset.split)
+    return stratified_split(dataset.labels, config.data.test_share, config.seed)
+
+
+def build_partition(
+    config: Config,
+    dataset: Dataset,
+    constellation: Constellation,
+    progress: Progress | None = None,
+) -> Partition:
+    """Deal the samples to satellites and orbits."""
+    return partition_scheme(config, dataset, constellation, progress).deal(
+        dataset.labels,
+        len(dataset.class_names),
+        build_split(config, dataset),
+        constellation.orbit_of_satellite,
+        config.seed,
+    )
+
+
+def partition_scheme(
+    config: Config,
+    dataset: Dataset,
+    constellation: Constellation,
+    progress: Progress | None = None,
+) -> PartitionScheme:
+    """Choose the scheme; a ground-track partition needs places and geometry."""
+    section = config.partition
+    if isinstance(section, PathologicalSection):
+        return Pathological(section.satellite_alpha)
+    if isinstance(section, DirichletSection):
+        return Dirichlet(section.alpha, section.satellite_alpha)
+    return _ground_track(config, section, dataset, constellation, progress)
+
+
+def _ground_track(
+    config: Config,
+    section: GroundTrackSection,
+    dataset: Dataset,
+    constellation: Constellation,
+    progress: Progress | None,
+) -> GroundTrack:
+    if dataset.latitude_deg is None or dataset.longitude_deg is None:
+        raise PartitionError(
+            f"the ground-track partition needs coordinates, and dataset {dataset.name} has none; "
+            "prepare it with --geo FILE, or choose another partition.scheme"
+        )
+    half_width_km = section.swath_half_width_km
+    if half_width_km is None and section.min_elevation_deg is None:
+        half_width_km = SENTINEL_2_HALF_WIDTH_KM
+    known = np.isfinite(dataset.latitude_deg) & np.isfinite(dataset.longitude_deg)
+    passes = np.zeros((len(dataset.labels), constellation.satellites), dtype=np.int32)
+    passes[known] = count_passes(
+        constellation,
+        dataset.latitude_deg[known],
+        dataset.longitude_deg[known],
+        horizon_s(config),
+        swath_half_width_km=half_width_km,
+        min_elevation_deg=section.min_elevation_deg,
+        progress=progress,
+    )
+    return GroundTrack(passes)

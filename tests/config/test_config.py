@@ -1,0 +1,162 @@
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedorbit.config import Config, load_config
+from fedorbit.config.files import dumps, preset_names, preset_summary
+from fedorbit.config.schema import ElementsSection, StationSection, WalkerSection
+from fedorbit.errors import ConfigError
+
+
+@pytest.fixture
+def written(tmp_path: Path):
+    def write(text: str) -> Path:
+        file = tmp_path / "my.toml"
+        file.write_text(text)
+        return file
+
+    return write
+
+
+def refusal(file: Path, *overrides: str) -> str:
+    with pytest.raises(ConfigError) as error:
+        load_config(file, overrides)
+    return str(error.value).replace(str(file), "my.toml")
+
+
+def test_an_empty_file_is_the_papers_constellation_with_synthetic_images(written) -> None:
+    config = load_config(written(""))
+    assert config == Config()
+    assert config.constellation == WalkerSection()
+    assert (config.constellation.planes, config.constellation.satellites_per_plane) == (5, 4)
+    assert config.data.name == "synthetic"
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_presets_load_and_survive_being_printed(preset: str, written) -> None:
+    config = load_config(preset)
+    assert load_config(written(dumps(config))) == config
+    assert preset_summary(preset)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[constellation]\nplaens = 3", "unknown key 'constellation.plaens'; did you mean 'constellation.planes'?"),
+        ("[constelation]\nplanes = 3", "unknown key 'constelation'; did you mean 'constellation'?"),
+        ("[schedule]\nplanes = 3", "unknown key 'schedule.planes'; did you mean 'constellation.planes'?"),
+        ("[zzz]\nx = 1", "unknown key 'zzz'; allowed are seed, constellation,"),
+        ("[[stations]]\nlat = 3", "unknown key 'stations.0.lat'"),
+        ("[partition]\nscheme = 'dirichlet'\nalfa = 1", "unknown key 'partition.alfa'; did you mean 'partition.alpha'?"),
+        ("[constellation]\nplanes = 0", "constellation.planes must be at least 1 and at most 10000, got 0"),
+        ("[constellation]\nplanes = 2.5", "constellation.planes must be a whole number at least 1 and at most 10000, got 2.5"),
+        ("[constellation]\nplanes = true", "constellation.planes must be a whole number"),
+        ("[constellation]\naltitude_km = inf", "constellation.altitude_km"),
+        ("[constellation]\naltitude_km = nan", "constellation.altitude_km"),
+        ("[constellation]\nphasing = 5", "phasing must be below planes (5), got 5"),
+        ("[constellation]\nkind = 'wlaker'", "constellation.kind must be one of walker, elements, got 'wlaker' (did you mean 'walker'?)"),
+        ("[constellation]\nkind = 'elements'", "constellation.file is missing"),
+        ("[[stations]]\nmin_elevation_deg = 90", "stations.0.min_elevation_deg must be at least 0 and below 90, got 90"),
+        ("stations = []", "stations must have at least 1 entry"),
+        ("stations = 3", "stations must be a list, got 3"),
+        ("schedule = 3", "schedule must be a table, got 3"),
+        ("[schedule]\nstart = 'noon'", "schedule.start must be a date and time"),
+        ("[data]\nname = 3", "data.name must be a text, got 3"),
+        ("[data]\ntest_share = 1", "data.test_share must be above 0 and below 1, got 1"),
+        ("[partition]\nalpha = -0.5", "partition.alpha must be above 0"),
+        ("[partition]\nscheme = 'iid'", "partition.scheme must be one of pathological, dirichlet, ground-track, got 'iid'"),
+        ("[partition]\nscheme = 'ground-track'\nswath_half_width_km = 9\nmin_elevation_deg = 9", "exclude each other"),
+        ("seed = -1", "seed must be at least 0"),
+        ("[constellation", "is not valid TOML"),
+        ("extends = 'papre'", "extends must name a preset, got 'papre' (did you mean 'paper'?)"),
+    ],
+)  # fmt: skip
+def test_mistakes_get_one_sentence_with_the_remedy(written, text: str, expected: str) -> None:
+    message = refusal(written(text))
+    assert expected in message
+    assert message.startswith("my.toml")
+    assert "\n" not in message
+
+
+def test_several_mistakes_are_told_at_once(written) -> None:
+    message = refusal(written("seed = -1\n[constellation]\nplanes = 0\nplaens = 1"))
+    assert len(message.splitlines()) == 3
+
+
+def test_neither_preset_nor_file() -> None:
+    with pytest.raises(ConfigError, match=r"'papper' is neither .*did you mean 'paper'"):
+        load_config("papper")
+    with pytest.raises(ConfigError, match=r"folder/none\.toml does not exist"):
+        load_config("folder/none.toml")
+
+
+def test_a_file_extends_a_preset_and_states_only_what_differs(written) -> None:
+    config = load_config(
+        written(
+            "extends = 'paper'\n[constellation]\nplanes = 7\n[partition]\nscheme='pathological'"
+        )
+    )
+    paper = load_config("paper")
+    assert config.constellation.planes == 7
+    assert config.constellation.altitude_km == paper.constellation.altitude_km
+    # Another scheme starts its table afresh: Dirichlet's alpha does not leak into it.
+    assert config.partition.scheme == "pathological"
+    assert config.data == paper.data
+
+
+def test_overrides_are_toml_values_or_plain_text(written) -> None:
+    config = load_config(
+        "paper",
+        [
+            "constellation.planes=7",
+            "partition.scheme=pathological",
+            "stations.0.name=Tromsø",
+            "schedule.start=2026-03-01T12:00:00Z",
+            'data.name="so2sat"',
+        ],
+    )
+    assert config.constellation.planes == 7
+    assert config.partition.scheme == "pathological"
+    assert config.stations[0].name == "Tromsø"
+    assert config.stations[0].latitude_deg == 51.0
+    assert config.schedule.start == datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert config.data.name == "so2sat"
+
+
+@pytest.mark.parametrize(
+    "override", ["planes", "=3", "a..b=3", "stations.5.name=x", "stations.x=1"]
+)
+def test_broken_overrides(override: str) -> None:
+    with pytest.raises(ConfigError, match="must look like"):
+        load_config("paper", [override])
+
+
+def test_an_override_reaches_a_default_station(written) -> None:
+    config = load_config(written(""), ["stations.0.latitude_deg=69"])
+    assert config.stations == (StationSection(latitude_deg=69.0),)
+
+
+def test_paths_are_relative_to_the_file_that_names_them(written, tmp_path: Path) -> None:
+    config = load_config(written("[constellation]\nkind='elements'\nfile='sets/iridium.tle'"))
+    assert isinstance(config.constellation, ElementsSection)
+    assert config.constellation.file == tmp_path / "sets" / "iridium.tle"
+
+
+def test_a_configuration_does_not_change(written) -> None:
+    config = load_config(written(""))
+    with pytest.raises(ValueError, match="frozen"):
+        config.seed = 3  # type: ignore[misc]
+
+
+@given(name=st.text(min_size=1), latitude_deg=st.floats(-90, 90), planes=st.integers(1, 10_000))
+def test_printing_and_reading_is_the_identity(tmp_path_factory, name, latitude_deg, planes) -> None:
+    config = Config(
+        constellation=WalkerSection(planes=planes),
+        stations=(StationSection(name=name, latitude_deg=latitude_deg), StationSection()),
+    )
+    file = tmp_path_factory.mktemp("config") / "printed.toml"
+    file.write_text(dumps(config), encoding="utf-8", newline="")
+    assert load_config(file) == config
