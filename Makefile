@@ -38,7 +38,8 @@ test: .venv/installed-test
 
 # The pictures in the README and docs, from the commands shown there.
 figures: .venv/installed
-	$(BIN)/fedorbit orbits paper --out docs/images/orbits
+	$(BIN)/fedorbit orbits paper --out demo/orbits
+	cp demo/orbits/map.png demo/orbits/timeline.png docs/images/orbits/
 
 # Writes constraints.txt anew from the newest releases that pyproject.toml admits.
 lock:

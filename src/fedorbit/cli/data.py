@@ -11,7 +11,7 @@ from fedorbit.cli.options import AsJson, ConfigArgument, OutFolder, Overrides
 from fedorbit.cli.output import RichProgress, print_files, print_json, stdout
 from fedorbit.cli.output import table as new_table
 from fedorbit.config import load_config
-from fedorbit.data import catalog, fetch
+from fedorbit.data import catalog
 from fedorbit.data.cache import (
     Dataset,
     cache_root,
@@ -81,7 +81,9 @@ def fetch_files(name: SourceName, as_json: AsJson = False) -> None:
 
     fedorbit data fetch eurosat && fedorbit data prepare eurosat
     """
-    files = fetch.fetch(name, RichProgress())
+    from fedorbit.data.fetch import fetch  # slow to import: only who downloads waits for it
+
+    files = fetch(name, RichProgress())
     if as_json:
         print_json({"source": name, "files": [str(file) for file in files]})
         return

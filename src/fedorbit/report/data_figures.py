@@ -32,10 +32,12 @@ def contact_sheet(dataset: Dataset) -> Figure:
         for column, picture in enumerate(pictures):
             y, x = label * (size + 2), column * (size + 2)
             sheet[y : y + picture.shape[0], x : x + picture.shape[1]] = picture
-    figure = style.new_figure(8.0, max(2.0, 0.55 * classes))
+    # About 6 of 8 inches are left for the pictures beside the class names.
+    figure = style.new_figure(8.0, 0.5 + 6.0 * classes / SHEET_COLUMNS)
     axes = figure.subplots()
     axes.imshow(sheet, interpolation="nearest")
-    axes.set_yticks(np.arange(classes) * (size + 2) + size / 2, dataset.class_names)
+    axes.set_anchor("E")  # room to spare goes to the class names
+    axes.set_yticks(np.arange(classes) * (size + 2) + size / 2, dataset.class_names, fontsize=8)
     axes.set_xticks([])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)

@@ -1,0 +1,46 @@
+"""NWPU-RESISC45: 31,500 aerial images of 256x256 pixels in 45 classes of scenes.
+
+The official `.rar` (its members are compressed, so an unpacking program is needed), the mirrored
+`.zip`, or either unpacked. Images are shrunk to 32x32 pixels, antialiased.
+
+Cheng, Han and Lu, "Remote Sensing Image Scene Classification: Benchmark and State of the Art",
+Proceedings of the IEEE 105(10), 2017.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fedorbit.data.folder import ImageRule, image_stream
+from fedorbit.data.imagetree import open_tree
+from fedorbit.data.stream import ImageStream
+
+CLASS_NAMES = (
+    "airplane", "airport", "baseball_diamond", "basketball_court", "beach", "bridge", "chaparral",
+    "church", "circular_farmland", "cloud", "commercial_area", "dense_residential", "desert",
+    "forest", "freeway", "golf_course", "ground_track_field", "harbor", "industrial_area",
+    "intersection", "island", "lake", "meadow", "medium_residential", "mobile_home_park",
+    "mountain", "overpass", "palace", "parking_lot", "railway", "railway_station",
+    "rectangular_farmland", "river", "roundabout", "runway", "sea_ice", "ship", "snowberg",
+    "sparse_residential", "stadium", "storage_tank", "tennis_court", "terrace",
+    "thermal_power_station", "wetland",
+)  # fmt: skip
+SAMPLES = 31_500
+ORIGINAL_SIDE = 256
+SIDE = 32
+
+
+@contextmanager
+def open_stream(path: Path, *, size: int = SIDE) -> Iterator[ImageStream]:
+    """Read NWPU-RESISC45, every image resized to a square of `size` pixels."""
+    rule = ImageRule(
+        channels=3,
+        width=ORIGINAL_SIDE,
+        height=ORIGINAL_SIDE,
+        resize_to=size,
+        expected=f"every RESISC45 image is {ORIGINAL_SIDE}x{ORIGINAL_SIDE} with 3 channels",
+        remedy="get the original archive again",
+    )
+    with open_tree(path) as tree:
+        tree.require_classes(CLASS_NAMES, "RESISC45")
+        yield image_stream(tree, rule, notes=tree.count_note(SAMPLES))
