@@ -41,7 +41,7 @@ def unwrapped(ring: list[list[float]]) -> list[list[list[float]]]:
     """Make longitudes continuous; land across the date line appears at both edges of a map."""
     turn = 0.0
     continuous = []
-    for before, (longitude, latitude) in zip([ring[0], *ring], ring):
+    for before, (longitude, latitude) in zip([ring[0], *ring], ring, strict=False):
         turn -= 360.0 * round((longitude - before[0]) / 360.0)
         continuous.append([longitude + turn, latitude])
     shifts = [0.0]
