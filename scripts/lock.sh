@@ -5,11 +5,14 @@ cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 "${PYTHON:-python3}" -m venv "$scratch/venv"
-"$scratch/venv/bin/pip" install --quiet --disable-pip-version-check '.[test]'
+# PyTorch stays where pyproject.toml's tests were run; a newer one is a decision, not an update.
+echo "torch==${TORCH:-2.13.0}" > "$scratch/torch.txt"
+"$scratch/venv/bin/pip" install --quiet --disable-pip-version-check -c "$scratch/torch.txt" '.[test]'
 {
   echo "# Everything that is tested, pinned. Written by \`make lock\`; use: pip install -c constraints.txt ."
   # The build backend, too: PIP_CONSTRAINT reaches build environments.
   sed -n 's/^requires = \["\(setuptools==[^"]*\)"\]$/\1/p' pyproject.toml
-  "$scratch/venv/bin/pip" freeze --exclude fedorbit --exclude setuptools
+  # Without a build tag such as +cpu, which names a build and not a release.
+  "$scratch/venv/bin/pip" freeze --exclude fedorbit --exclude setuptools | sed 's/+[a-z0-9.]*$//'
 } > "$scratch/constraints.txt"
 mv "$scratch/constraints.txt" constraints.txt

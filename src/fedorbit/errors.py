@@ -27,3 +27,15 @@ class FetchError(DataError):
 
 class PartitionError(FedOrbitError):
     """Samples cannot be dealt to satellites as asked."""
+
+
+class ModelError(FedOrbitError):
+    """A model or method cannot be found, or lacks what training needs."""
+
+
+class LinkError(FedOrbitError):
+    """A model was moved between an orbit and the ground station without a contact."""
+
+
+class RunError(FedOrbitError):
+    """A run cannot start or resume in the folder given."""

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from fedorbit import __version__
-from fedorbit.cli import config, data, orbits
+from fedorbit.cli import config, data, orbits, run
 from fedorbit.cli.output import stderr
 from fedorbit.errors import FedOrbitError
 
@@ -30,6 +30,8 @@ app = typer.Typer(
     "fedorbit data partition  [dim]deal synthetic images to its satellites[/dim]\n\n"
     "fedorbit config show paper > my.toml  [dim]a file to change[/dim]",
 )
+app.command()(run.run)
+app.command()(run.methods)
 app.command()(orbits.orbits)
 app.add_typer(data.app, name="data")
 app.add_typer(config.app, name="config")

@@ -104,28 +104,30 @@ def _override_station(values: Values, parts: list[str], value: object, override:
 
 def dumps(model: BaseModel) -> str:
     """Write a configuration as TOML, every key with its meaning beside it."""
+    return "\n".join(_table_lines(model, "")).strip() + "\n"
+
+
+def _table_lines(model: BaseModel, path: str) -> list[str]:
     lines: list[str] = []
-    _dump_table(model, "", lines)
-    return "\n".join(lines).strip() + "\n"
-
-
-def _dump_table(model: BaseModel, path: str, lines: list[str]) -> None:
-    tables: list[tuple[str, str, BaseModel]] = []
+    tables: list[str] = []  # TOML wants a table's own keys before its inner tables
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         inner = f"{path}.{name}" if path else name
         note = f"  # {field.description}" if field.description else ""
         if isinstance(value, BaseModel):
-            tables.append((f"[{inner}]", inner, value))
+            tables += ["", f"[{inner}]", *_table_lines(value, inner)]
         elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
-            tables.extend((f"[[{inner}]]", inner, item) for item in value)
+            for item in value:
+                tables += ["", f"[[{inner}]]", *_table_lines(item, inner)]
+        elif isinstance(value, dict):
+            for key, entries in value.items():
+                tables += ["", f"[{inner}.{_literal(key)}]"]
+                tables += [f"{entry} = {_literal(item)}" for entry, item in entries.items()]
         elif value is None:
             lines.append(f"# {name} is not set{note}")
         else:
             lines.append(f"{name} = {_literal(value)}{note}")
-    for header, inner, table in tables:
-        lines.extend(["", header])
-        _dump_table(table, inner, lines)
+    return lines + tables
 
 
 def _literal(value: object) -> str:

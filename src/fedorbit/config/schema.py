@@ -4,7 +4,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 class Section(BaseModel):
@@ -131,6 +131,61 @@ class GroundTrackSection(Section):
         return self
 
 
+class ModelSection(Section):
+    """The on-board model."""
+
+    name: str = Field("lenet", description="or package.module:factory of your own")
+    classifier: str | None = Field(
+        None, description="first layer of the classifier; lenet's is fc2"
+    )
+
+
+class TrainingSection(Section):
+    """Local SGD, shared by all methods."""
+
+    epochs: int = Field(5, ge=1, le=1000, description="E_base")
+    intra_rounds: int = Field(
+        1, ge=1, le=100, description="intra-orbit rounds of the baselines; the paper gives none"
+    )
+    batch: int = Field(64, ge=1, le=100_000, description="the last, shorter one is kept")
+    rate: float = Field(0.01, gt=0, le=100, description="eta_0")
+    rate_decay: float = Field(0.998, gt=0, le=1, description="gamma, per round")
+    momentum: float = Field(0.9, ge=0, lt=1, description="starts at zero in every call")
+    weight_decay: float = Field(5e-4, ge=0, le=1)
+    clip_norm: float = Field(1.0, ge=0, description="of the whole gradient; 0: no clipping")
+
+
+class RunSection(Section):
+    """What is run."""
+
+    method: tuple[str, ...] = Field(
+        ("fedavg", "ditto", "fedorbit"),
+        min_length=1,
+        strict=False,
+        description="one or several; see `fedorbit methods`, or module:Class of your own",
+    )
+    rounds: int = Field(200, ge=1, le=10_000_000, description="T, at most schedule.rounds")
+    links: Literal["ideal", "causal"] = Field(
+        "ideal",
+        description="ideal: as the paper's algorithm; causal: no model moves without a contact",
+    )
+    evaluate_every: int = Field(1, ge=1, le=10_000_000, description="rounds")
+
+    @field_validator("method", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+
+class EngineSection(Section):
+    """How it is run; no setting here but the backend changes a result."""
+
+    backend: Literal["auto", "torch"] = Field("auto", description="who trains")
+    device: str = Field("cpu", description="for the torch backend: cpu, cuda, cuda:1 …")
+    workers: int = Field(0, ge=0, le=1024, description="threads; 0: one per core")
+    checkpoint_every: int = Field(10, ge=1, le=10_000_000, description="rounds")
+
+
 class Config(Section):
     """Everything that decides the result of a run."""
 
@@ -147,6 +202,22 @@ class Config(Section):
         PathologicalSection | DirichletSection | GroundTrackSection,
         Field(discriminator="scheme"),
     ] = DirichletSection()
+    model: ModelSection = ModelSection()
+    training: TrainingSection = TrainingSection()
+    run: RunSection = RunSection()
+    methods: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="parameters, such as methods.fedorbit.rho"
+    )
+    engine: EngineSection = EngineSection()
+
+    @model_validator(mode="after")
+    def _rounds_within_horizon(self) -> Self:
+        if self.run.rounds > self.schedule.rounds:
+            raise ValueError(
+                f"run.rounds must be at most schedule.rounds ({self.schedule.rounds}), the horizon "
+                f"of the contacts, got {self.run.rounds}; raise schedule.rounds"
+            )
+        return self
 
     @model_validator(mode="before")
     @classmethod

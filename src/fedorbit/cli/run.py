@@ -1,0 +1,188 @@
+"""`fedorbit run` and `fedorbit methods`: train a constellation."""
+
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import rich.progress
+import typer
+
+from fedorbit.cli.options import AsJson, ConfigArgument, Overrides
+from fedorbit.cli.output import RichProgress, print_files, print_json, stderr, stdout
+from fedorbit.cli.output import table as new_table
+from fedorbit.config import load_config
+from fedorbit.simulation.records import Record
+
+DEFAULT = "quickstart"
+JSON_KEYS = (
+    "method", "accuracy", "spread", "per_orbit", "beta", "rounds", "samples_trained",
+    "gs_uplink_bytes", "gs_downlink_bytes", "isl_bytes", "unlinked_bytes", "uplink_vs_fedavg",
+    "seconds",
+)  # fmt: skip
+
+
+def run(
+    config: ConfigArgument = DEFAULT,
+    overrides: Overrides = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option("--method", "-m", metavar="NAME", help="Run this method; repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="The run's folder; default runs/1, runs/2 …"),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option("--resume", metavar="DIR", help="Go on with a run that was stopped."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a constellation and compare methods.
+
+    Ctrl-C stops a run and keeps what it has; --resume goes on to the same result.
+
+    [bold]Examples[/bold]
+
+    fedorbit run  [dim]the quickstart: synthetic images, three methods, two minutes[/dim]
+
+    fedorbit run paper -m fedorbit -o partition.scheme=pathological --out runs/path
+
+    fedorbit run --resume runs/path
+
+    fedorbit run paper -o run.links=causal -o methods.fedorbit.rho=0.9
+    """
+    from fedorbit.simulation import runs  # PyTorch takes a second to import
+    from fedorbit.simulation.loop import NobodyWatches, StopRequested
+
+    changes = [*(overrides or [])]
+    if method:
+        changes.append(f"run.method=[{', '.join(repr(name) for name in method)}]")
+    watcher = NobodyWatches() if quiet else RichRunProgress()
+    preparing = None if quiet else RichProgress()
+    warnings.showwarning = _show_warning
+    try:
+        if resume is not None:
+            given = load_config(config, changes) if config != DEFAULT or changes else None
+            result = runs.resume(resume, given, progress=watcher, preparing=preparing)
+        else:
+            loaded = load_config(config, changes)
+            result = runs.run(loaded, out, progress=watcher, preparing=preparing)
+    except StopRequested as stop:
+        stderr.print(f"{stop}; nothing is lost: go on with `fedorbit run --resume DIR`")
+        raise typer.Exit(128 + stop.signal_number) from None
+    if as_json:
+        print_json({"runs": [_json_row(r.summary, r.folder) for r in result.runs]})
+        return
+    _print_comparison([r.summary for r in result.runs])
+    print_files([result.folder / "accuracy.png", *(r.folder for r in result.runs)])
+
+
+def methods(as_json: AsJson = False) -> None:
+    """List the methods and their parameters.
+
+    Set them in a file under [bold]\\[methods.NAME][/bold], or with -o methods.NAME.KEY=VALUE.
+
+    [bold]Example[/bold]
+
+    fedorbit methods
+    """
+    from fedorbit.methods import METHODS
+
+    if as_json:
+        print_json({"methods": {name: _method_row(cls) for name, cls in METHODS.items()}})
+        return
+    table = new_table("Methods", ["method", "parameter", "default", "meaning"],
+                      left=["method", "parameter", "meaning"])  # fmt: skip
+    for name, cls in METHODS.items():
+        row = _method_row(cls)
+        table.add_row(name, "", "", row["description"], style="bold")
+        for key, parameter in row["parameters"].items():
+            table.add_row("", key, str(parameter["default"]), parameter["description"])
+    stdout.print(table)
+
+
+class RichRunProgress:
+    """A line per method: rounds, time left, accuracy, spread, and who is in view."""
+
+    def __init__(self) -> None:
+        self._bar: rich.progress.Progress | None = None
+        self._task = rich.progress.TaskID(0)
+
+    def begin(self, method: str, rounds_done: int, rounds: int) -> None:
+        """A method starts or goes on."""
+        self._bar = rich.progress.Progress(
+            rich.progress.TextColumn("[bold]{task.description}"),
+            rich.progress.BarColumn(bar_width=20),
+            rich.progress.MofNCompleteColumn(),
+            rich.progress.TextColumn("ETA"),
+            rich.progress.TimeRemainingColumn(elapsed_when_finished=True),
+            rich.progress.TextColumn("{task.fields[state]}"),
+            console=stderr,
+            disable=not stderr.is_terminal,
+        )
+        self._bar.start()
+        self._task = self._bar.add_task(method, total=rounds, completed=rounds_done, state="")
+
+    def round_done(self, t: int, record: Record | None) -> None:
+        """A round is over."""
+        if self._bar is not None:
+            changes: dict[str, Any] = {"completed": t + 1}
+            if record is not None:
+                changes["state"] = (
+                    f"accuracy {_percent(record['accuracy'])} spread {_percent(record['spread'])} "
+                    f"in view: {', '.join(map(str, record['visible'])) or 'none'}"
+                )
+            self._bar.update(self._task, **changes)
+
+    def end(self) -> None:
+        """The method is over or stopped."""
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar = None
+
+
+def _print_comparison(summaries: list[dict[str, Any]]) -> None:
+    rounds = summaries[0]["rounds"]
+    table = new_table(
+        f"After {rounds} rounds, {summaries[0]['links']} links (means of the last ten)",
+        ["method", "accuracy", "spread", "per orbit", "samples", "uplink", "/FedAvg", "unlinked"],
+        left=["method"],
+    )
+    for row in summaries:
+        uplink = row["uplink_vs_fedavg"]
+        table.add_row(
+            row["method"],
+            _percent(row["accuracy"]),
+            _percent(row["spread"]),
+            " ".join("-" if a is None else f"{a:.0f}" for a in row["per_orbit"][:8]),
+            f"{row['samples_trained'] / 1e6:.2f} M",
+            f"{row['gs_uplink_bytes'] / 1e6:.0f} MB",
+            "-" if uplink is None else f"{uplink:.2f} x",
+            f"{row['unlinked_bytes'] / 1e6:.0f} MB",
+        )
+    stdout.print(table)
+    stdout.print(f"Class similarity beta = {summaries[0]['beta']:.3f}.")
+
+
+def _json_row(summary: dict[str, Any], folder: Path) -> dict[str, Any]:
+    return {**{key: summary.get(key) for key in JSON_KEYS}, "folder": str(folder)}
+
+
+def _method_row(method: Any) -> dict[str, Any]:
+    return {
+        "description": (method.__doc__ or "").strip().split("\n")[0],
+        "parameters": {
+            field.alias or key: {"default": field.default, "description": field.description or ""}
+            for key, field in method.model_fields.items()
+        },
+    }
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _show_warning(message: Any, *args: Any, **kwargs: Any) -> None:
+    stderr.print(f"[bold yellow]fedorbit:[/bold yellow] {message}", soft_wrap=True)

@@ -1,0 +1,1 @@
+"""One satellite learns: the model, its flat parameter vector, local SGD, and who runs the jobs."""

@@ -1,0 +1,109 @@
+"""A job is data: which satellite trains from which model, how long and how fast.
+
+Methods make jobs, trainers do them, engines decide where. None knows about the others.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedorbit.learning.parameters import Vector
+from fedorbit.randomness import generator
+
+EVERYBODY = -1
+"""Stands for a satellite that holds all training samples: centralised training."""
+
+
+@dataclass(frozen=True, eq=False)
+class LocalJob:
+    """LocalSGD of one satellite (`eq:local_sgd`).
+
+    The gradient may be changed in two ways: by a pull toward an anchor, pull (w - anchor), which
+    is the gradient of pull/2 |w - anchor|^2; and by a constant `correction` that is added to it.
+    With `personal` and `alpha` the job is APFL's coupled update of two models.
+
+    `key` tells this job's random batches from all others': round, intra-orbit round, purpose.
+    """
+
+    satellite: int
+    start: Vector
+    epochs: int
+    rate: float
+    key: tuple[int, ...]
+    anchor: Vector | None = None
+    pull: float = 0.0
+    correction: Vector | None = None
+    personal: Vector | None = None
+    alpha: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What a job gives back; `personal` and `alpha` only where it had them."""
+
+    model: Vector
+    personal: Vector | None = None
+    alpha: float = 0.0
+
+
+@dataclass(frozen=True)
+class SgdSettings:
+    """What all jobs of a run share. Batch order and data come with the job."""
+
+    batch: int = 64
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    clip_norm: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Images as they lie in memory, and how to standardise them: x * scale + shift.
+
+    `parts` are the training samples of each satellite, `everything` all of them.
+    """
+
+    images: NDArray[np.uint8] | NDArray[np.float32]
+    labels: NDArray[np.int64]
+    scale: NDArray[np.float32]
+    shift: NDArray[np.float32]
+    parts: tuple[NDArray[np.int64], ...]
+    everything: NDArray[np.int64]
+
+    def samples_of(self, satellite: int) -> NDArray[np.int64]:
+        """Indices of a satellite's training samples."""
+        return self.everything if satellite == EVERYBODY else self.parts[satellite]
+
+
+def batch_order(data: TrainingData, job: LocalJob, seed: int) -> NDArray[np.int64]:
+    """Shuffle a satellite's samples anew for every epoch: `[epochs, n]`, from the job's key."""
+    samples = data.samples_of(job.satellite)
+    rng = generator(seed, "batches", job.satellite, *job.key)
+    order = np.tile(samples, (job.epochs, 1))
+    return rng.permuted(order, axis=1, out=order)
+
+
+def standardisation(
+    images: NDArray[np.uint8] | NDArray[np.float32], samples: NDArray[np.int64]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return scale and shift that give the samples mean 0 and deviation 1 per channel.
+
+    Runs over the samples in pieces, with sums of the values and of their squares about a first
+    estimate of the mean, so that neither memory nor cancellation is a concern.
+    """
+    channels = images.shape[3]
+    if len(samples) == 0:
+        return np.ones(channels, dtype=np.float32), np.zeros(channels, dtype=np.float32)
+    centre = images[samples[: min(len(samples), 64)]].mean(axis=(0, 1, 2), dtype=np.float64)
+    total, squares = np.zeros(channels), np.zeros(channels)
+    for begin in range(0, len(samples), 256):
+        values = images[samples[begin : begin + 256]].reshape(-1, channels) - centre
+        total += values.sum(axis=0)
+        squares += np.einsum("nc,nc->c", values, values)
+    count = len(samples) * images.shape[1] * images.shape[2]
+    mean = centre + total / count
+    variance = np.maximum(squares / count - (total / count) ** 2, 0.0)
+    # A constant channel carries nothing; it becomes 0 instead of a division by zero.
+    deviation = np.where(variance > 1e-12, np.sqrt(variance), 1.0)
+    return (1.0 / deviation).astype(np.float32), (-mean / deviation).astype(np.float32)

@@ -1,0 +1,56 @@
+"""The methods: one file each, reading like its paper."""
+
+import inspect
+from typing import Any
+
+from pydantic import ValidationError
+
+from fedorbit.config.explain import explain, nearest
+from fedorbit.errors import ConfigError, ModelError
+from fedorbit.learning.models import load_object
+from fedorbit.methods.apfl import APFL
+from fedorbit.methods.base import Method, State, weighted_mean
+from fedorbit.methods.centralised import Centralised
+from fedorbit.methods.ditto import Ditto
+from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fedorbit import FedOrbit
+from fedorbit.methods.fedprox import FedProx
+from fedorbit.methods.fleet import Fleet
+from fedorbit.methods.local import Local
+
+__all__ = ["METHODS", "Fleet", "Method", "State", "find_method", "make_method", "weighted_mean"]
+
+METHODS: dict[str, type[Method]] = {
+    "local": Local,
+    "centralised": Centralised,
+    "fedavg": FedAvg,
+    "fedprox": FedProx,
+    "apfl": APFL,
+    "ditto": Ditto,
+    "fedorbit": FedOrbit,
+}
+
+
+def find_method(name: str) -> type[Method]:
+    """Return a method's class by name, or from a user's file by `module:Class`."""
+    if name in METHODS:
+        return METHODS[name]
+    if ":" not in name:
+        raise ModelError(
+            f"there is no method {name!r}{nearest(name.lower(), METHODS)}; known are "
+            f"{', '.join(METHODS)}, and module:Class of your own"
+        )
+    found: Any = load_object(name, "run.method")
+    if not inspect.isclass(found) or not issubclass(found, Method):
+        raise ModelError(f"{name} must be a subclass of fedorbit.methods.Method")
+    return found
+
+
+def make_method(name: str, parameters: dict[str, Any]) -> Method:
+    """Make a method with parameters as in the configuration."""
+    method = find_method(name)
+    try:
+        return method.model_validate(parameters)
+    except ValidationError as error:
+        sentences = explain(error, method)
+        raise ConfigError("\n".join(f"methods.{name}: {s}" for s in sentences)) from None

@@ -1,0 +1,95 @@
+"""FedAvg in three tiers: satellites, orbits, ground station.
+
+McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data", 2017.
+Satellites of a visible orbit train E_base epochs, the orbit averages by samples
+(`eq:intra_orbit`), the ground station averages the visible orbits by samples
+(`eq:fedavg_global`). Nothing changes in a round without a visible orbit.
+
+Departures: none.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from fedorbit.learning.engine import Program
+from fedorbit.learning.parameters import Vector
+from fedorbit.methods.base import Method, State, weighted_mean
+from fedorbit.methods.fleet import Fleet
+
+
+class FedAvg(Method):
+    """Average the visible orbits' models by samples."""
+
+    def start(self, fleet: Fleet) -> State:
+        """Everybody has w(0)."""
+        w = fleet.initial_model()
+        return {"global": w, "received": np.tile(w, (fleet.orbits, 1))}
+
+    def round(self, state: State, t: int, fleet: Fleet) -> State:
+        """Train the visible orbits from the global model and average them."""
+        received = receive_global(state, t, fleet, fleet.visible(t))
+        trained = fleet.run(
+            {
+                orbit: train_orbit(fleet, orbit, t, received[orbit], **self.local(received[orbit]))
+                for orbit in fleet.visible(t)
+            }
+        )
+        return average_at_ground(state, t, fleet, received, trained)
+
+    def local(self, w: Vector) -> dict[str, Any]:
+        """What the local objective adds to the loss, given the global model; here nothing."""
+        return {}
+
+    def models(self, state: State) -> Vector:
+        """Every orbit uses the global model it received last."""
+        return state["received"]
+
+
+def train_orbit(
+    fleet: Fleet,
+    orbit: int,
+    t: int,
+    start: Vector,
+    epochs: int | None = None,
+    purpose: int = 0,
+    **changes: Any,
+) -> Program[Vector]:
+    """Let every satellite train from the orbit model and average by samples (`eq:intra_orbit`)."""
+    model = start
+    for intra_round in range(fleet.plan.intra_rounds):
+        trained = yield fleet.jobs(
+            orbit,
+            t,
+            model,
+            epochs=fleet.plan.epochs if epochs is None else epochs,
+            rate=fleet.plan.rate(t),
+            intra_round=intra_round,
+            purpose=purpose,
+            **changes,
+        )
+        weights = fleet.samples[fleet.trainers(orbit)]
+        model = weighted_mean([result.model for result in trained], weights, otherwise=model)
+    return model
+
+
+def receive_global(state: State, t: int, fleet: Fleet, orbits: list[int]) -> Vector:
+    """Send the global model to those of the orbits that do not hold it yet."""
+    received = state["received"].copy()
+    for orbit in orbits:
+        if not np.array_equal(received[orbit], state["global"]):
+            received[orbit] = fleet.download(t, orbit, state["global"])
+    return received
+
+
+def average_at_ground(
+    state: State, t: int, fleet: Fleet, received: Vector, trained: dict[int, Vector]
+) -> State:
+    """Average the uploaded orbit models by samples (`eq:fedavg_global`) and hand the mean out."""
+    orbits = sorted(trained)
+    uploads = [fleet.upload(t, orbit, trained[orbit]) for orbit in orbits]
+    w = weighted_mean(uploads, fleet.orbit_samples[orbits], otherwise=state["global"])
+    after = {**state, "global": w, "received": received}
+    if orbits:
+        after["received"] = receive_global(after, t, fleet, fleet.reachable(t))
+    return after

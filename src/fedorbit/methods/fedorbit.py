@@ -1,0 +1,219 @@
+"""FedOrbit: every orbit trains in every round, classes go to those who own them.
+
+Bashir, Dagiuklas and Iqbal, "FedOrbit: Adaptive Personalized Federated Learning for Non-IID LEO
+Satellite Constellations".
+
+    symbol           here
+    w_l^{f,p}        features of `model[l]`, the orbit's personal extractor
+    w^c              classifier of `model[l]`; with ideal links the same for all orbits
+    w_l, q_l         `uploaded[l]`, `effort[l]`: the GS's last news of orbit l
+    tau_l, sigma_l   `dark[l]`, rounds since orbit l was in view; both count the same
+    s_kc, a_lc       class strength and affinity, from the fleet's counts
+    beta             similarity of the orbits' classes, `data/similarity.py`
+
+Departures from the paper
+- beta is computed from smoothed histograms (`similarity_smoothing`); 0 is the literal equation.
+- `eq:m_blend` read literally blends the old extractor; all personal extractors then stay equal for
+  ever. Default is `blend="own"`: the extractor after this round's training.
+- fc2 has no class rows: averaged by samples in the orbit, by n_l rho^sigma at the GS.
+- A class without samples keeps its row: in an orbit the one it started from, at the GS the global.
+- Where no satellite moved an element, the elementwise weights are the samples.
+- An orbit without samples trains nothing and has q_l = 0.
+- With causal links, orbits out of view exchange nothing with the GS: it goes on with their last
+  upload, and they with what they have on board.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedorbit.data.similarity import SIMILARITY_SMOOTHING, similarity_coefficient
+from fedorbit.learning.engine import Program
+from fedorbit.learning.jobs import Trained
+from fedorbit.learning.parameters import Vector
+from fedorbit.methods.base import Method, State, weighted_mean
+from fedorbit.methods.fleet import Fleet
+
+
+class FedOrbit(Method):
+    """Continuous training, class-aware aggregation, personal feature extractors."""
+
+    max_epochs: int = Field(10, ge=1, le=1000, description="E_max, cap of the catch-up")
+    dark_epochs: int = Field(2, ge=0, le=1000, description="E_dark, epochs of orbits out of view")
+    catch_up: float = Field(0.7, ge=0, le=100, description="s_e, epochs per round missed; 0: off")
+    intra_rounds: int = Field(2, ge=1, le=100, description="R_intra, for visible orbits")
+    rho: float = Field(0.95, gt=0, le=1, description="staleness factor of classifier rows")
+    kappa: float = Field(0.5, ge=0, le=1000, description="return-rate dampening; 0: off")
+    continuous: bool = Field(True, description="train orbits that are out of view")
+    class_rows: bool = Field(True, description="aggregate rows by class ownership, not by samples")
+    magnitude_features: bool = Field(
+        True, description="aggregate an orbit's features by update magnitude, not by samples"
+    )
+    quality_weights: bool = Field(
+        True, description="weight orbits' features by training effort, not by samples"
+    )
+    beta: float | None = Field(None, ge=0, le=1, description="fixed blend; unset: from the classes")
+    similarity_smoothing: float = Field(SIMILARITY_SMOOTHING, ge=0, le=1)
+    blend: Literal["own", "literal"] = Field("own", description="which extractor is blended")
+
+    def start(self, fleet: Fleet) -> State:
+        """Everybody has w(0); the GS has heard of nobody."""
+        w = fleet.initial_model()
+        everywhere = np.tile(w, (fleet.orbits, 1))
+        return {
+            "model": everywhere,
+            "global": w,
+            "uploaded": everywhere.copy(),
+            "effort": np.zeros(fleet.orbits),
+            "heard_of": np.zeros(fleet.orbits, dtype=np.int64),
+            "dark": np.zeros(fleet.orbits, dtype=np.int64),
+        }
+
+    def round(self, state: State, t: int, fleet: Fleet) -> State:
+        """Run Algorithm 1."""
+        visible, dark = fleet.visible(t), state["dark"].copy()
+        programs, effort = {}, np.zeros(fleet.orbits)
+        for orbit in range(fleet.orbits):
+            start = state["model"][orbit]  # eq:m_plane_model
+            if orbit in visible:
+                tau = int(dark[orbit])
+                epochs = self.visible_epochs(fleet.plan.epochs, tau)
+                rate = self.dampened(fleet.plan.rate(t), tau, fleet.tau_max)
+                intra_rounds = self.intra_rounds
+                dark[orbit] = 0
+            else:
+                epochs = self.dark_epochs if self.continuous else 0
+                rate = fleet.plan.rate(t)
+                intra_rounds = 1
+                dark[orbit] += 1
+            programs[orbit] = self._train_orbit(fleet, orbit, t, start, epochs, rate, intra_rounds)
+            if fleet.orbit_samples[orbit]:
+                effort[orbit] = epochs * intra_rounds  # eq:m_quality_weight
+        trained = fleet.run(programs)
+
+        after = {**state, "dark": dark, "model": np.stack([trained[o] for o in programs])}
+        if fleet.reachable(t):
+            self._meet_at_ground(state, after, effort, t, fleet)
+        return after
+
+    def visible_epochs(self, base: int, tau: int) -> int:
+        """E_l: more epochs after a longer absence (`eq:m_adaptive_epochs`)."""
+        return int(min(self.max_epochs, base + self.catch_up * tau))
+
+    def dampened(self, rate: float, tau: int, tau_max: int) -> float:
+        """eta_l: a smaller rate after a longer absence (`eq:m_dampen`)."""
+        return rate / (1.0 + self.kappa * tau / max(tau_max, 1))
+
+    def similarity(self, fleet: Fleet) -> float:
+        """Beta (`eq:m_beta`), or the fixed one."""
+        if self.beta is not None:
+            return self.beta
+        return similarity_coefficient(fleet.orbit_class_counts, self.similarity_smoothing)
+
+    def _train_orbit(
+        self,
+        fleet: Fleet,
+        orbit: int,
+        t: int,
+        start: Vector,
+        epochs: int,
+        rate: float,
+        intra_rounds: int,
+    ) -> Program[Vector]:
+        model = start
+        for intra_round in range(intra_rounds if epochs else 0):
+            trained = yield fleet.jobs(
+                orbit, t, model, epochs=epochs, rate=rate, intra_round=intra_round
+            )
+            model = self._aggregate_orbit(fleet, orbit, model, trained)
+        return model
+
+    def _aggregate_orbit(
+        self, fleet: Fleet, orbit: int, start: Vector, trained: list[Trained]
+    ) -> Vector:
+        """Combine an orbit's satellites; `start` is the model they all started from."""
+        if not trained:
+            return start
+        satellites = fleet.trainers(orbit)
+        models = np.stack([result.model for result in trained])
+        samples = fleet.samples[satellites]
+        combined = weighted_mean(list(models), samples, otherwise=start)
+        if self.magnitude_features:
+            features = fleet.layout.features
+            combined[features] = mean_by_magnitude(
+                models[:, features], start[features], combined[features]
+            )
+        if self.class_rows:
+            strength = fleet.class_counts[satellites]
+            _set_rows(combined, fleet, models, strength, otherwise=start)  # eq:m_intra_classifier
+        return combined
+
+    def _meet_at_ground(
+        self, before: State, after: State, effort: NDArray[Any], t: int, fleet: Fleet
+    ) -> None:
+        """Upload, aggregate at the GS, and blend in every orbit that can be reached."""
+        reachable = fleet.reachable(t)
+        after |= {key: before[key].copy() for key in ("uploaded", "effort", "heard_of")}
+        for orbit in reachable:
+            after["uploaded"][orbit] = fleet.upload(t, orbit, after["model"][orbit])
+            after["effort"][orbit] = effort[orbit]
+            after["heard_of"][orbit] = 1
+        after["global"] = self._aggregate_at_ground(before["global"], after, fleet)
+
+        features, beta = fleet.layout.features, np.float32(self.similarity(fleet))
+        own = after["model"] if self.blend == "own" else before["model"]
+        model = after["model"].copy()
+        for orbit in reachable:
+            received = fleet.download(t, orbit, after["global"])
+            personal = (1 - beta) * own[orbit, features] + beta * received[features]  # eq:m_blend
+            model[orbit] = received
+            model[orbit, features] = personal
+        after["model"] = model
+
+    def _aggregate_at_ground(self, w: Vector, state: State, fleet: Fleet) -> Vector:
+        """Combine the last uploads of all orbits; `w` is kept where nobody has a say."""
+        uploads = state["uploaded"]
+        heard_of = state["heard_of"]
+        fresh = heard_of * self.rho ** state["dark"]  # rho^sigma
+        by_samples = fleet.orbit_samples * fresh
+        combined = weighted_mean(list(uploads), by_samples, otherwise=w)
+        features = fleet.layout.features
+        quality = state["effort"] if self.quality_weights else fleet.orbit_samples * 1.0
+        combined[features] = weighted_mean(  # eq:m_gs_average
+            list(uploads[:, features]), quality * heard_of, otherwise=w[features]
+        )
+        if self.class_rows:
+            # a_lc is the orbit's share of class c; the denominator cancels in the mean.
+            affinity = fleet.orbit_class_counts * fresh[:, None]
+            _set_rows(combined, fleet, uploads, affinity, otherwise=w)  # eq:m_gs_classifier
+        return combined
+
+    def models(self, state: State) -> Vector:
+        """Every orbit uses its personal extractor with the classifier it received last."""
+        return state["model"]
+
+    def facts(self, state: State, fleet: Fleet) -> dict[str, Any]:
+        """Tell beta."""
+        return {"beta": self.similarity(fleet)}
+
+
+def mean_by_magnitude(models: Vector, start: Vector, otherwise: Vector) -> Vector:
+    """Average every element by how far each satellite moved it (`eq:m_intra_features`)."""
+    moved = np.abs(models.astype(np.float64) - start)
+    total = moved.sum(axis=0)
+    mean = np.einsum("kp,kp->p", moved, models, dtype=np.float64)
+    return np.where(total > 0, mean / np.where(total > 0, total, 1.0), otherwise).astype(np.float32)
+
+
+def _set_rows(
+    target: Vector, fleet: Fleet, models: Vector, weights: NDArray[Any], otherwise: Vector
+) -> None:
+    """Average row c of the last layer by `weights[:, c]`; rows nobody has stay as they were."""
+    rows = fleet.layout.class_rows
+    totals = weights.sum(axis=0)
+    owned = totals > 0
+    shares = weights / np.where(owned, totals, 1.0)
+    mean = np.einsum("kc,kcw->cw", shares, models[:, rows], dtype=np.float64)
+    target[rows] = np.where(owned[:, None], mean, otherwise[rows])

@@ -1,0 +1,1 @@
+"""The round loop, evaluation, records and checkpoints."""

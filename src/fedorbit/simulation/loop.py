@@ -1,0 +1,187 @@
+"""The only round loop: train, evaluate, record, checkpoint; stop and go on at any moment."""
+
+import platform
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from fedorbit import __version__
+from fedorbit.data.similarity import similarity_coefficient
+from fedorbit.learning.engine import Engine
+from fedorbit.methods.base import Method
+from fedorbit.methods.fleet import Fleet, Ledger
+from fedorbit.simulation.checkpoint import Checkpoint, load_newest, save
+from fedorbit.simulation.evaluation import Evaluator
+from fedorbit.simulation.records import Record, RecordFile, headline, read_records, write_summary
+from fedorbit.simulation.world import World
+
+
+class StopRequested(BaseException):
+    """Somebody wants the run to end now; it can be resumed."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(signal_number).name}")
+        self.signal_number = signal_number
+
+
+class RunProgress(Protocol):
+    """Who watches a run."""
+
+    def begin(self, method: str, rounds_done: int, rounds: int) -> None:
+        """A method starts or goes on."""
+
+    def round_done(self, t: int, record: Record | None) -> None:
+        """A round is over; with its record if it was evaluated."""
+
+    def end(self) -> None:
+        """The method is over or stopped."""
+
+
+class NobodyWatches:
+    """Shows nothing."""
+
+    def begin(self, method: str, rounds_done: int, rounds: int) -> None:
+        """A method starts or goes on."""
+
+    def round_done(self, t: int, record: Record | None) -> None:
+        """A round is over."""
+
+    def end(self) -> None:
+        """The method is over or stopped."""
+
+
+def run_rounds(
+    world: World, name: str, method: Method, folder: Path, progress: RunProgress
+) -> dict[str, Any]:
+    """Run a method to its end in a folder, from its newest checkpoint; return the summary."""
+    config = world.config
+    trainer = world.trainer()
+    engine = Engine(trainer, world.data, config.seed, config.engine.workers)
+    fleet = world.fleet(engine)
+    evaluator = Evaluator(engine, world.partition.test)
+    done = load_newest(folder) or Checkpoint(0, method.start(fleet), {"seconds": 0.0}, 0)
+    _restore(fleet.ledger, done.spent)
+    records = RecordFile(folder, done.records_bytes)
+    progress.begin(name, done.rounds_done, config.run.rounds)
+    try:
+        with _stopping_on_signals():
+            done = _rounds(world, method, folder, progress, fleet, evaluator, records, done)
+    finally:
+        progress.end()
+        engine.close(cancel=True)
+        records.close()
+    summary = _summary(world, name, method, fleet, folder, done, trainer.name)
+    write_summary(folder, summary)
+    return summary
+
+
+def _rounds(
+    world: World,
+    method: Method,
+    folder: Path,
+    progress: RunProgress,
+    fleet: Fleet,
+    evaluator: Evaluator,
+    records: RecordFile,
+    done: Checkpoint,
+) -> Checkpoint:
+    run, every = world.config.run, world.config.engine.checkpoint_every
+    saved = done.rounds_done
+    clock = time.monotonic() - done.spent["seconds"]
+    try:
+        for t in range(done.rounds_done, run.rounds):
+            state = method.round(done.state, t, fleet)
+            record, records_bytes = None, done.records_bytes
+            if (t + 1) % run.evaluate_every == 0 or t + 1 == run.rounds:
+                record = _record(world, t, evaluator(method.models(state)), fleet, clock)
+                records_bytes = records.append(record)
+                fleet.ledger.epochs = [0] * fleet.orbits
+            spent = {**asdict(fleet.ledger), "seconds": time.monotonic() - clock}
+            # From here on the round counts: a stop before this line forgets it, after it keeps it.
+            done = Checkpoint(t + 1, state, spent, records_bytes)
+            if done.rounds_done % every == 0 or done.rounds_done == run.rounds:
+                save(folder, done)
+                saved = done.rounds_done
+            progress.round_done(t, record)
+    except StopRequested:
+        if done.rounds_done > saved:
+            save(folder, done)
+        raise
+    return done
+
+
+def _record(world: World, t: int, evaluated: Record, fleet: Fleet, clock: float) -> Record:
+    return {
+        "round": t,
+        "visible": fleet.visible(t),
+        **evaluated,
+        **asdict(fleet.ledger),
+        "seconds": round(time.monotonic() - clock, 3),
+    }
+
+
+def _restore(ledger: Ledger, spent: dict[str, Any]) -> None:
+    for key, value in spent.items():
+        if key != "seconds":
+            setattr(ledger, key, value)
+
+
+def _summary(
+    world: World,
+    name: str,
+    method: Method,
+    fleet: Fleet,
+    folder: Path,
+    done: Checkpoint,
+    backend: str,
+) -> dict[str, Any]:
+    spent = {key: value for key, value in done.spent.items() if key != "epochs"}
+    fedavg_bytes = fleet.fedavg_uplink_bytes(done.rounds_done)
+    beta = similarity_coefficient(fleet.orbit_class_counts)
+    return {
+        "method": name,
+        **headline(read_records(folder)),
+        "beta": beta,
+        **method.facts(done.state, fleet),
+        "rounds": done.rounds_done,
+        "links": fleet.links,
+        **spent,
+        "uplink_vs_fedavg": spent["gs_uplink_bytes"] / fedavg_bytes if fedavg_bytes else None,
+        "parameters": fleet.layout.size,
+        "tau_max": fleet.tau_max,
+        "provenance": {
+            "fedorbit": __version__,
+            "backend": backend,
+            "numpy": np.__version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+        },
+    }
+
+
+@contextmanager
+def _stopping_on_signals() -> Iterator[None]:
+    """Turn Ctrl-C and SIGTERM into `StopRequested`, so that a checkpoint can still be written."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers; a notebook's worker does without
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise StopRequested(number)
+
+    before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,85 @@
+"""Records: one JSON line per evaluated round, and a summary. All that is shown comes from these."""
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fedorbit.errors import RunError
+from fedorbit.files import replacing
+
+RECORDS, SUMMARY = "records.jsonl", "summary.json"
+LAST_ROUNDS = 10
+"""The paper's metrics are means over the last ten evaluated rounds."""
+
+Record = dict[str, Any]
+
+
+class RecordFile:
+    """Appends records; every line is on disk before the next round begins."""
+
+    def __init__(self, folder: Path, keep_bytes: int = 0) -> None:
+        """Open the file of a run; what stands behind `keep_bytes` is dropped."""
+        self._path = folder / RECORDS
+        self._file = self._path.open("ab")
+        if keep_bytes > self._file.tell():
+            raise RunError(
+                f"{self._path} is shorter than its checkpoint says; it was changed by hand, and "
+                "the run cannot resume; start it again in another folder"
+            )
+        self._file.truncate(keep_bytes)
+
+    def append(self, record: Record) -> int:
+        """Write one record and return the length of the file in bytes."""
+        line = json.dumps(record, allow_nan=False, separators=(",", ":"))
+        self._file.write(line.encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_records(folder: Path) -> list[Record]:
+    """Read the records of a run; a last line cut by a crash is left out."""
+    try:
+        lines = (folder / RECORDS).read_bytes().split(b"\n")
+    except FileNotFoundError:
+        raise RunError(f"{folder} is not a run folder: it has no {RECORDS}") from None
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def write_summary(folder: Path, summary: dict[str, Any]) -> None:
+    """Write the summary of a finished run."""
+    with replacing(folder / SUMMARY) as partial:
+        partial.write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
+
+
+def read_summary(folder: Path) -> dict[str, Any] | None:
+    """Read the summary of a run, if it is finished."""
+    path = folder / SUMMARY
+    if not path.is_file():
+        return None
+    summary: dict[str, Any] = json.loads(path.read_text())
+    return summary
+
+
+def headline(records: Sequence[Record]) -> dict[str, Any]:
+    """Return accuracy, spread and accuracy per orbit over the last ten evaluated rounds."""
+    last = records[-LAST_ROUNDS:]
+    orbits = len(last[0]["orbit_accuracy"]) if last else 0
+    return {
+        "accuracy": mean([r["accuracy"] for r in last]),
+        "spread": mean([r["spread"] for r in last]),
+        "per_orbit": [mean([r["orbit_accuracy"][o] for r in last]) for o in range(orbits)],
+    }
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """Mean of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None

@@ -1,0 +1,90 @@
+"""Everything that a configuration fixes before the first round; shared by its methods."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedorbit.config import Config
+from fedorbit.data.cache import Dataset
+from fedorbit.data.partition import Partition
+from fedorbit.errors import ModelError
+from fedorbit.learning.engine import Engine
+from fedorbit.learning.jobs import SgdSettings, TrainingData, standardisation
+from fedorbit.learning.models import ModelSpec, model_spec
+from fedorbit.learning.sgd import TorchTrainer, Trainer
+from fedorbit.methods.fleet import Fleet, TrainingPlan
+from fedorbit.orbits.visibility import Schedule
+from fedorbit.progress import Progress
+from fedorbit.scenario import build_constellation, build_partition, build_schedule, load_dataset
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Constellation, data and model of a run."""
+
+    config: Config
+    schedule: Schedule
+    dataset: Dataset
+    partition: Partition
+    spec: ModelSpec
+    data: TrainingData
+    initial_model: NDArray[np.float32]
+
+    def trainer(self) -> Trainer:
+        """Return who trains, as the configuration says."""
+        training, engine = self.config.training, self.config.engine
+        settings = SgdSettings(
+            training.batch, training.momentum, training.weight_decay, training.clip_norm
+        )
+        try:
+            return TorchTrainer(self.spec, self.data, settings, engine.device)
+        except (RuntimeError, AssertionError) as error:
+            raise ModelError(f"engine.device {engine.device!r} cannot be used: {error}") from None
+
+    def fleet(self, engine: Engine) -> Fleet:
+        """Return the world as a method may see it, with nothing spent yet."""
+        training = self.config.training
+        return Fleet(
+            engine=engine,
+            layout=self.spec.layout,
+            initial_model=self.initial_model,
+            orbit_of_satellite=self.partition.orbit_of_satellite,
+            class_counts=self.partition.train_counts(self.data.labels, self.spec.classes),
+            visible=self.schedule.visible,
+            tau_max=self.schedule.tau_max,
+            plan=TrainingPlan(
+                training.epochs, training.intra_rounds, training.rate, training.rate_decay
+            ),
+            links=self.config.run.links,
+        )
+
+
+def build_world(config: Config, progress: Progress | None = None) -> World:
+    """Lay out the constellation, load and deal the data, and draw the first model."""
+    constellation = build_constellation(config)
+    schedule = build_schedule(config, constellation, progress)
+    dataset = load_dataset(config, progress)
+    partition = build_partition(config, dataset, constellation, progress)
+    classes = len(dataset.class_names)
+    shape = dataset.images.shape[1], dataset.images.shape[2], dataset.images.shape[3]
+    spec = model_spec(config.model.name, config.model.classifier, shape, classes)
+    everything = np.sort(np.concatenate(partition.train))
+    scale, shift = standardisation(dataset.images, everything)
+    return World(
+        config=config,
+        schedule=schedule,
+        dataset=dataset,
+        partition=partition,
+        spec=spec,
+        data=TrainingData(
+            # Whole in memory: batches are gathered from it at random, thousands of times.
+            images=dataset.images.copy(),
+            labels=dataset.labels,
+            scale=scale,
+            shift=shift,
+            parts=partition.train,
+            everything=everything,
+        ),
+        initial_model=spec.initial_vector(config.seed),
+    )

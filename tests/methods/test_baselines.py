@@ -1,0 +1,150 @@
+"""Baselines: identities between them, and one round worked by hand."""
+
+import numpy as np
+import pytest
+
+from fedorbit.errors import ConfigError, LinkError, ModelError
+from fedorbit.learning.jobs import batch_order
+from fedorbit.methods import find_method, make_method
+from fedorbit.methods.apfl import APFL
+from fedorbit.methods.centralised import Centralised
+from fedorbit.methods.ditto import Ditto
+from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fedprox import FedProx
+from fedorbit.methods.local import Local
+from fedorbit.testing import PATTERN, assert_same, fleet_of, play, small_world
+
+
+def test_one_fedavg_round_worked_by_hand() -> None:
+    world = small_world(np.array([[1, 0, 1]], dtype=bool))
+    trainer = world.trainer()
+    with fleet_of(world) as fleet:
+        w0 = fleet.initial_model()
+        orbit_models = {}
+        for orbit in (0, 2):
+            total = np.zeros(len(w0))
+            for job in fleet.jobs(orbit, 0, w0, epochs=1, rate=0.01):
+                w_k = trainer.train(job, batch_order(world.data, job, 0)).model
+                total += fleet.samples[job.satellite] * w_k.astype(float)
+            orbit_models[orbit] = total / fleet.orbit_samples[orbit]
+        n = fleet.orbit_samples
+        expected = (n[0] * orbit_models[0] + n[2] * orbit_models[2]) / (n[0] + n[2])
+        state = FedAvg().round(FedAvg().start(fleet), 0, fleet)
+    np.testing.assert_allclose(state["global"], expected, atol=1e-7)
+    np.testing.assert_array_equal(FedAvg().models(state), np.tile(state["global"], (3, 1)))
+
+
+def test_fedprox_with_mu_0_is_fedavg() -> None:
+    world = small_world()
+    for one, other in zip(play(FedAvg(), world), play(FedProx(mu=0.0), world), strict=True):
+        assert_same(one, other)
+    pulled = play(FedProx(mu=5.0), world)[-1]["global"]
+    free = play(FedAvg(), world)[-1]["global"]
+    start = world.initial_model
+    assert np.linalg.norm(pulled - start) < np.linalg.norm(free - start)
+
+
+def test_ditto_and_apfl_train_fedavg_in_parallel() -> None:
+    world = small_world()
+    fedavg = play(FedAvg(), world)[-1]["global"]
+    np.testing.assert_array_equal(play(Ditto(), world)[-1]["global"], fedavg)
+    np.testing.assert_allclose(play(APFL(), world)[-1]["global"], fedavg, atol=1e-6)
+
+
+def test_ditto_without_pull_is_local_with_other_batches() -> None:
+    world = small_world()
+    states = play(Ditto.model_validate({"lambda": 0.0}), world)
+    assert not np.array_equal(states[-1]["personal"][0], states[-1]["global"])
+    strong = play(Ditto.model_validate({"lambda": 50.0}), world)[-1]
+    free = states[-1]
+    distance = [np.linalg.norm(s["personal"][0] - s["received"][0]) for s in (strong, free)]
+    assert distance[0] < distance[1]
+
+
+def test_apfl_keeps_alpha_in_bounds_and_mixes() -> None:
+    world = small_world()
+    state = play(APFL(), world)[-1]
+    assert ((state["alpha"] >= 0) & (state["alpha"] <= 1)).all()
+    assert (state["alpha"] != 0.5).any()
+    alpha = state["alpha"][1]
+    np.testing.assert_allclose(
+        APFL().models(state)[1],
+        alpha * state["own"][1] + (1 - alpha) * state["received"][1],
+        atol=1e-6,
+    )
+
+
+def test_an_orbit_out_of_view_changes_in_none_of_the_baselines() -> None:
+    world = small_world()
+    for method in (Local(), Ditto(), APFL()):
+        states = play(method, world)
+        own = {"own", "personal"} & states[0].keys()
+        for key in own:
+            for t in range(6):
+                for orbit in np.flatnonzero(~PATTERN[t]):
+                    np.testing.assert_array_equal(states[t][key][orbit], states[t + 1][key][orbit])
+
+
+def test_with_causal_links_orbits_use_what_they_received_last() -> None:
+    states = play(FedAvg(), small_world(links="causal"))
+    received = states[-1]["received"]
+    # Orbit 1 was in view in rounds 2 and 4, orbits 0 and 2 in the last: PATTERN.
+    np.testing.assert_array_equal(received[1], states[5]["global"])
+    np.testing.assert_array_equal(received[0], states[6]["global"])
+    assert not np.array_equal(received[1], received[0])
+
+
+def test_moving_a_model_without_a_contact_raises() -> None:
+    with fleet_of(small_world(links="causal")) as fleet:
+        model = fleet.initial_model()
+        fleet.upload(0, 0, model)
+        with pytest.raises(LinkError, match=r"orbit 1 cannot upload its model in round 0"):
+            fleet.upload(0, 1, model)
+        with pytest.raises(LinkError, match=r"orbit 2 cannot receive a model in round 3"):
+            fleet.download(3, 2, model)
+        assert fleet.reachable(2) == [0, 1]
+
+
+def test_centralised_trains_on_everything_every_round() -> None:
+    world = small_world()
+    with fleet_of(world) as fleet:
+        state = Centralised(epochs=3).round(Centralised().start(fleet), 1, fleet)
+        assert fleet.ledger.samples_trained == 3 * fleet.samples.sum()
+        assert fleet.ledger.isl_bytes == 0
+    assert Centralised().models(state).shape[0] == 3
+
+
+def test_fedavg_costs_one_upload_per_contact() -> None:
+    world = small_world(links="causal")
+    with fleet_of(world) as fleet:
+        state = FedAvg().start(fleet)
+        for t in range(6):
+            state = FedAvg().round(state, t, fleet)
+        assert fleet.ledger.gs_uplink_bytes == fleet.fedavg_uplink_bytes(6)
+        # Two downloads (before training, after averaging) unless the orbit holds the model still.
+        model_bytes = 4 * fleet.layout.size
+        assert fleet.ledger.gs_downlink_bytes <= 2 * PATTERN.sum() * model_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("fedorbit", {"roh": 0.9}, "methods.fedorbit: unknown key 'roh'; did you mean 'rho'?"),
+        ("fedorbit", {"rho": 1.5}, "rho must be above 0 and at most 1, got 1.5"),
+        ("ditto", {"lambda": -1.0}, "lambda"),
+        ("local", {"when": "sometimes"}, "when must be one of 'visible', 'always'"),
+    ],
+)
+def test_wrong_parameters(name: str, parameters: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        make_method(name, parameters)
+    assert message in str(error.value)
+
+
+def test_methods_are_found_by_name_or_path() -> None:
+    assert find_method("fedavg") is FedAvg
+    assert find_method("fedorbit.methods.local:Local") is Local
+    with pytest.raises(ModelError, match=r"no method 'fedavq' \(did you mean 'fedavg'\?\)"):
+        find_method("fedavq")
+    with pytest.raises(ModelError, match="must be a subclass"):
+        find_method("pathlib:Path")

@@ -1,0 +1,67 @@
+"""All shipped methods, in their variants, stand the conformance suite."""
+
+from fedorbit.methods import METHODS
+from fedorbit.methods.apfl import APFL
+from fedorbit.methods.centralised import Centralised
+from fedorbit.methods.ditto import Ditto
+from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fedorbit import FedOrbit
+from fedorbit.methods.fedprox import FedProx
+from fedorbit.methods.local import Local
+from fedorbit.testing import MethodConformance
+
+
+class TestLocal(MethodConformance):
+    method = Local()
+    uses_links = False
+
+
+class TestLocalAlways(MethodConformance):
+    method = Local(when="always")
+    uses_links = False
+
+
+class TestCentralised(MethodConformance):
+    method = Centralised()
+    uses_links = False
+
+
+class TestFedAvg(MethodConformance):
+    method = FedAvg()
+
+
+class TestFedProx(MethodConformance):
+    method = FedProx(mu=0.5)
+
+
+class TestAPFL(MethodConformance):
+    method = APFL()
+
+
+class TestDitto(MethodConformance):
+    method = Ditto()
+
+
+class TestFedOrbit(MethodConformance):
+    method = FedOrbit()
+
+
+class TestFedOrbitLiteral(MethodConformance):
+    method = FedOrbit(blend="literal", similarity_smoothing=0.5)
+
+
+class TestFedOrbitWithoutMechanisms(MethodConformance):
+    method = FedOrbit(
+        continuous=False,
+        class_rows=False,
+        magnitude_features=False,
+        quality_weights=False,
+        kappa=0.0,
+        catch_up=0.0,
+        beta=1.0,
+    )
+
+
+def test_no_method_is_forgotten() -> None:
+    tested = {type(c.method) for c in MethodConformance.__subclasses__()}
+    assert set(METHODS.values()) <= tested
