@@ -1,13 +1,17 @@
 # Two commands do everything on a machine with Python 3.11 or newer, gcc and make:
-#   make demo   create .venv, install what is pinned, show what fedorbit does
-#   make test   the same with the test tools, then ruff, mypy and pytest
+#   make demo      create .venv, install what is pinned, show what fedorbit does
+#   make test      the same with the test tools, then ruff, mypy and pytest
+# And for those who work on it:
+#   make figures   draw the pictures in the README and docs again
+#   make lock      write constraints.txt anew from the newest releases
+#   make clean     remove .venv and everything that was built
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
 # Builds happen in their own environment: PIP_CONSTRAINT pins those too.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint types check figures lock clean
+.PHONY: help demo test figures lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile

@@ -4,6 +4,14 @@ The message is one sentence that names what is wrong, the value, what is allowed
 The command line prints it and exits with 2; anything else that escapes is a bug and exits with 1.
 """
 
+import difflib
+from collections.abc import Iterable
+
+
+def closest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the candidate that a mistyped word was probably meant to be."""
+    return next(iter(difflib.get_close_matches(word, list(candidates), n=1, cutoff=cutoff)), None)
+
 
 class FedOrbitError(Exception):
     """Base class of every error a user can mend."""

@@ -9,8 +9,8 @@ from fedorbit.config.schema import (
     PathologicalSection,
     WalkerSection,
 )
-from fedorbit.data.cache import Dataset, open_dataset
-from fedorbit.data.catalog import synthetic_dataset
+from fedorbit.data.cache import Dataset
+from fedorbit.data.catalog import SYNTHETIC, open_dataset, synthetic_dataset, takes_coordinates
 from fedorbit.data.partition import (
     Dirichlet,
     GroundTrack,
@@ -66,7 +66,7 @@ def horizon_s(config: Config) -> float:
 
 def load_dataset(config: Config, progress: Progress | None = None) -> Dataset:
     """Open the prepared dataset; synthetic images are generated where they are missing."""
-    if config.data.name == "synthetic":
+    if config.data.name == SYNTHETIC:
         spec = SyntheticSpec(**config.data.synthetic.model_dump())
         return synthetic_dataset(spec, progress or SilentProgress())
     return open_dataset(config.data.name)
@@ -118,9 +118,10 @@ def _ground_track(
     progress: Progress | None,
 ) -> GroundTrack:
     if dataset.latitude_deg is None or dataset.longitude_deg is None:
+        prepare = "prepare it again with --geo FILE and --force, or "
         raise PartitionError(
             f"the ground-track partition needs coordinates, and dataset {dataset.name} has none; "
-            "prepare it with --geo FILE, or choose another partition.scheme"
+            f"{prepare if takes_coordinates(dataset) else ''}choose another partition.scheme"
         )
     half_width_km = section.swath_half_width_km
     if half_width_km is None and section.min_elevation_deg is None:

@@ -11,7 +11,7 @@ and run pytest. Each test runs real training on small synthetic images.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import safetensors.numpy
@@ -37,6 +37,7 @@ def small_world(
     samples: int = 90,
     links: str = "ideal",
     seed: int = 0,
+    backend: str = "auto",
 ) -> World:
     """Return a world small enough that a round takes a blink."""
     config = Config.model_validate(
@@ -50,6 +51,7 @@ def small_world(
             "data": {"synthetic": {"classes": classes, "samples": samples, "size": 16}},
             "training": {"epochs": 1, "batch": 16},
             "run": {"rounds": len(visible), "links": links},
+            "engine": {"backend": backend},
         }
     )
     world = build_world(config)
@@ -98,21 +100,27 @@ class MethodConformance:
     method: ClassVar[Method]
     uses_links: ClassVar[bool] = True
     """False for references that do not federate, such as a centralised model."""
+    backend: ClassVar[str] = "auto"
+    """Who trains; a suite with "torch" runs without the C kernel."""
+
+    def world(self, visible: NDArray[np.bool_] = PATTERN, **changes: Any) -> World:
+        """Return a small world for this suite."""
+        return small_world(visible, backend=self.backend, **changes)
 
     def test_is_deterministic(self) -> None:
         """The same configuration gives the same bits."""
-        first, second = (play(self.method, small_world()) for _ in range(2))
+        first, second = (play(self.method, self.world()) for _ in range(2))
         assert_same(first[-1], second[-1])
-        assert_sound(self.method, first, small_world())
+        assert_sound(self.method, first, self.world())
 
     def test_learns(self) -> None:
         """Some orbit's model changes in a world with contacts."""
-        states = play(self.method, small_world())
+        states = play(self.method, self.world())
         assert not np.array_equal(self.method.models(states[0]), self.method.models(states[-1]))
 
     def test_workers_change_nothing(self) -> None:
         """One, two or three threads give the same bits."""
-        world = small_world()
+        world = self.world()
         alone = play(self.method, world)
         for workers in (2, 3):
             for one, several in zip(alone, play(self.method, world, workers), strict=True):
@@ -120,7 +128,7 @@ class MethodConformance:
 
     def test_resumes_from_any_round(self) -> None:
         """A state that was saved and loaded goes on to the same bits."""
-        world = small_world()
+        world = self.world()
         states = play(self.method, world)
         for begin in range(len(states)):
             state: State = safetensors.numpy.load(safetensors.numpy.save(states[begin]))
@@ -131,7 +139,7 @@ class MethodConformance:
 
     def test_does_not_change_what_it_is_given(self) -> None:
         """A round returns a new state and leaves the old one alone."""
-        world = small_world()
+        world = self.world()
         with fleet_of(world) as fleet:
             state = self.method.start(fleet)
             for t in range(world.schedule.rounds):
@@ -143,24 +151,24 @@ class MethodConformance:
 
     def test_survives_satellites_without_samples(self) -> None:
         """With hardly any data, satellites and whole orbits have nothing to train on."""
-        world = small_world(satellites_per_plane=4, samples=12)
+        world = self.world(satellites_per_plane=4, samples=12)
         assert any(len(part) == 0 for part in world.partition.train)
         assert_sound(self.method, play(self.method, world), world)
 
     def test_a_single_orbit(self) -> None:
         """One orbit is a federation too."""
-        world = small_world(PATTERN[:, :1])
+        world = self.world(PATTERN[:, :1])
         assert_sound(self.method, play(self.method, world), world)
 
     def test_a_single_class(self) -> None:
         """Nothing to tell apart is no reason to fail."""
-        world = small_world(classes=1)
+        world = self.world(classes=1)
         assert_sound(self.method, play(self.method, world), world)
 
     def test_nobody_is_ever_visible(self) -> None:
         """Without any contact nothing reaches the ground, and nothing breaks."""
         for links in ("ideal", "causal"):
-            world = small_world(np.zeros((3, 3), dtype=bool), links=links)
+            world = self.world(np.zeros((3, 3), dtype=bool), links=links)
             with fleet_of(world) as fleet:
                 state = self.method.start(fleet)
                 for t in range(3):
@@ -172,14 +180,14 @@ class MethodConformance:
         """With contacts all the time, ideal and causal links are the same."""
         always = np.ones((3, 3), dtype=bool)
         ideal, causal = (
-            play(self.method, small_world(always, links=links)) for links in ("ideal", "causal")
+            play(self.method, self.world(always, links=links)) for links in ("ideal", "causal")
         )
         for one, other in zip(ideal, causal, strict=True):
             assert_same(one, other)
 
     def test_causal_links_are_respected(self) -> None:
         """No model moves without a contact (`LinkError` otherwise), and none is booked so."""
-        world = small_world(links="causal")
+        world = self.world(links="causal")
         with fleet_of(world) as fleet:
             state = self.method.start(fleet)
             for t in range(world.schedule.rounds):
@@ -196,7 +204,7 @@ class MethodConformance:
         """
         if not self.uses_links:
             return
-        world = small_world(links="causal")
+        world = self.world(links="causal")
         first_contact = int(np.argmax(PATTERN[:, 2]))
         secret = np.concatenate(
             [

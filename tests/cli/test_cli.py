@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,8 @@ from PIL import Image
 
 from fedorbit import __version__
 from fedorbit.cli import main, output
-from tests.orbits.element_files import made_satellite, tle_text
+from tests.data.source_fixtures import write_so2sat
+from tests.orbits.element_files import made_satellite, omm_json, tle_text
 
 
 class Done(NamedTuple):
@@ -247,7 +249,8 @@ def test_partition_of_synthetic_images(fedorbit, tmp_path: Path) -> None:
 def test_partition_by_ground_track_reports_what_nobody_sees(fedorbit) -> None:
     # Over 4 hours, 20 satellites with a swath of 100 km leave places unseen.
     changes = ("-o", "partition.scheme=ground-track", "-o", "partition.swath_half_width_km=50",
-               "-o", "schedule.rounds=48", "-o", "data.synthetic.samples=500")  # fmt: skip
+               "-o", "schedule.rounds=48", "-o", "run.rounds=48",
+               "-o", "data.synthetic.samples=500")  # fmt: skip
     document = json.loads(fedorbit("data", "partition", "--json", *changes).stdout)
     dealt = np.array(document["counts"]).sum() + np.array(document["test_counts"]).sum()
     unseen = document["unseen_train"] + document["unseen_test"]
@@ -280,10 +283,214 @@ def test_a_folder_of_ones_own_from_images_to_partition(fedorbit, tmp_path: Path)
         "data", "partition", "-o", "data.name=mine", "-o", "partition.scheme=ground-track", code=2
     )
     assert "needs coordinates" in one_sentence(refused)
+    assert "prepare it again with --geo FILE" in refused.stderr
 
 
-def test_a_reader_that_stops_early_is_no_error(process) -> None:
-    assert process("fedorbit orbits --json --contacts 147 | head -c 10").stderr == ""
+def test_ground_track_does_not_advise_coordinates_where_none_can_be_given(
+    fedorbit, tmp_path: Path
+) -> None:
+    for name in ("training.h5", "testing.h5"):
+        write_so2sat(tmp_path / "so2sat" / name, [0, 1, 2, 3])
+    fedorbit("data", "prepare", "so2sat", "--source", "so2sat", "--json")
+    refused = fedorbit("data", "partition", "-o", "data.name=so2sat",
+                       "-o", "partition.scheme=ground-track", code=2)  # fmt: skip
+    message = one_sentence(refused)
+    assert "needs coordinates" in message
+    assert "--geo" not in message
+    assert message.endswith("choose another partition.scheme")
+
+
+def test_inspecting_writes_nothing_without_a_folder(fedorbit, own_cache: Path) -> None:
+    first = fedorbit("data", "inspect", "synthetic").stdout
+    assert "--out DIR draws a contact sheet." in first
+    [dataset] = [f for f in own_cache.iterdir() if not f.name.startswith(".")]
+    names = sorted(f.name for f in dataset.iterdir())
+    assert names == ["coordinates.npy", "dataset.json", "images.npy", "labels.npy"]
+    assert json.loads(fedorbit("data", "inspect", "synthetic", "--json").stdout)["files"] == []
+
+
+def test_one_damaged_dataset_does_not_hide_the_others(fedorbit, own_cache: Path) -> None:
+    small = ("-o", "data.synthetic.samples=50", "-o", "data.synthetic.size=8")
+    for seed in ("1", "2"):
+        fedorbit("data", "partition", *small, "-o", f"data.synthetic.seed={seed}", "--json")
+    broken, whole = sorted(f for f in own_cache.iterdir() if not f.name.startswith("."))
+    (broken / "images.npy").write_bytes(b"cut")
+    text = " ".join(fedorbit("data", "list").stdout.split())
+    assert f"damaged: {broken}/images.npy has 3 bytes" in text
+    assert f"{whole.name} 10 8 x 8 x 3 50" in text
+    rows = json.loads(fedorbit("data", "list", "--json").stdout)["prepared"]
+    assert [row["name"] for row in rows] == [broken.name, whole.name]
+    assert "has 3 bytes" in rows[0]["error"]
+    assert rows[1]["error"] is None and rows[1]["samples"] == 50
+
+
+NASTY = "[red]x[/red] [/y] :smile:"
+
+
+def test_names_are_shown_as_they_are(fedorbit, tmp_path: Path, monkeypatch) -> None:
+    # Rich would colour, swallow or refuse what looks like its markup.
+    monkeypatch.setenv("FEDORBIT_CACHE", str(tmp_path / "[/cache]"))
+    monkeypatch.setattr(output.stdout, "width", 300)
+    for label in ("[/a]", "[bold]b[/bold]"):
+        for i in range(4):
+            file = tmp_path / "images" / label.replace("/", "\u2215") / f"{i}.png"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(np.full((8, 8), i, dtype=np.uint8)).save(file)
+    prepared = fedorbit("data", "prepare", "folder", "--source", "images", "--name", "mine")
+    assert "[/cache]/mine" in prepared.stdout
+    assert "[/cache]" in fedorbit("data", "list").stdout
+    inspected = fedorbit("data", "inspect", "mine", "--out", "[x]").stdout
+    assert "[bold]b[\u2215bold]" in inspected and "[x]/mine-contact-sheet.png" in inspected
+    dealt = fedorbit("data", "partition", "-o", "data.name=mine").stdout
+    assert "[bold]b[\u2215bold]" in dealt
+
+    station = ("-o", f"stations.0.name={NASTY}")
+    for text in (
+        fedorbit("orbits", *station, "--out", "[/out]").stdout,
+        fedorbit("orbits", *station, "--contacts", "1", "-o", "schedule.rounds=200").stdout,
+    ):
+        assert NASTY in text
+    assert "[/out]/map.png" in fedorbit("orbits", *station, "--out", "[/out]").stdout
+    satellites = [(NASTY, made_satellite(1, 0.0)), ("plain", made_satellite(2, 40.0))]
+    (tmp_path / "fleet.json").write_text(omm_json(satellites))
+    elements = ("-o", "constellation.kind=elements", "-o", "constellation.file=fleet.json")
+    assert NASTY in fedorbit("orbits", *elements, "--contacts", "99").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["orbits", f"{NASTY}.toml"],
+        ["orbits", "-o", f"constellation.kind={NASTY}"],
+        ["data", "inspect", NASTY],
+        ["data", "prepare", "folder", "--source", NASTY],
+        ["data", "fetch", NASTY],
+        [NASTY],
+    ],
+)
+def test_messages_show_names_as_they_are(fedorbit, arguments: list[str]) -> None:
+    assert NASTY in one_sentence(fedorbit(*arguments, code=2))
+
+
+@pytest.mark.parametrize("command", [[], ["config"], ["data"]])
+def test_without_a_command_there_is_help_and_nothing_else(fedorbit, command: list[str]) -> None:
+    done = fedorbit(*command, code=2)
+    assert "Usage: fedorbit" in done.stdout
+    assert "list" in done.stdout or "orbits" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "unwanted"),
+    [
+        (["data", "prepare", "synthetic", "--size", "16"], "data.synthetic.size=16", "spec"),
+        (["data", "prepare", "synthetic", "--source", "x"], "leave --source out", "x/"),
+        (["data", "inspect", "mine"], "prepare folder --source PATH --name mine", "fetch"),
+        (["data", "partition", "-o", "data.name=Ä"], "cannot name a dataset", "--name"),
+        (["data", "prepare", "folder", "--source", ".", "--name", "Ä"], "with --name", "fetch"),
+        (["orbits", "."], "is a folder; give a TOML file", "neither"),
+        (["orbits", "-o", "stations=5", "-o", "stations.0.name=x"], "must be a list", "Error"),
+        (["orbits", "-o", "schedule.start=9999-01-01T00:00:00Z"], "1957 to 2200", "Overflow"),
+        (
+            ["orbits", "-o", "constellation.planes=10000",
+             "-o", "constellation.satellites_per_plane=10000"],
+            "must be at most 200000", "memory",
+        ),
+    ],
+)  # fmt: skip
+def test_sentences_that_help(fedorbit, arguments, message: str, unwanted: str) -> None:
+    sentence = one_sentence(fedorbit(*arguments, code=2))
+    assert message in sentence
+    assert unwanted not in sentence
+
+
+def test_times_in_utc_whatever_the_offset_of_the_start(fedorbit) -> None:
+    starts = ["2026-03-01T00:30:00Z", "2026-03-01T00:30:00", "2026-02-28T19:00:00-05:30"]
+    documents = [
+        json.loads(fedorbit("orbits", "-o", f"schedule.start={start}", "--json").stdout)
+        for start in starts
+    ]
+    assert documents[0]["start_utc"] == "2026-03-01T00:30:00+00:00"
+    assert documents[0]["contact_list"][0]["rise_utc"] == "2026-03-01T00:30:00.000Z"
+    assert documents[0] == documents[1] == documents[2]
+
+
+def test_a_naive_start_with_element_sets(fedorbit, tmp_path: Path) -> None:
+    (tmp_path / "fleet.tle").write_text(tle_text([("A", made_satellite(1, 0.0))]))
+    elements = ("-o", "constellation.kind=elements", "-o", "constellation.file=fleet.tle")
+    document = json.loads(
+        fedorbit("orbits", *elements, "-o", "schedule.start=2026-03-02T00:00:00", "--json").stdout
+    )
+    assert document["start_utc"] == "2026-03-02T00:00:00+00:00"
+    late = ("-o", "schedule.start=2026-06-01T01:00:00+02:00")
+    refused = one_sentence(fedorbit("orbits", *elements, *late, code=2))
+    assert "from 2026-05-31 23:00 UTC" in refused
+
+
+@pytest.mark.parametrize(
+    "command", ["orbits --json", "orbits", "config show", "--help", "data list", "config list"]
+)
+def test_a_reader_that_stops_early_is_no_error(process, command: str) -> None:
+    # `true` has gone before the first line is written.
+    line = f"fedorbit {command} | true; echo ${{PIPESTATUS[0]}} >&2"
+    assert process(f"bash -c '{line}'").stderr == "0\n"
+
+
+def test_output_in_ascii(process) -> None:
+    ascii_only = {"PYTHONIOENCODING": "ascii"}
+    station = "-o stations.0.name=Tromsø"
+    text = process(f"fedorbit orbits {station}", **ascii_only).stdout
+    assert text.isascii()
+    assert "Troms?" in text and "66.5 deg" in text
+    assert "..:" in text  # the timeline in other shades
+    document = process(f"fedorbit orbits {station} --json", **ascii_only).stdout
+    assert document.isascii()
+    assert json.loads(document)["stations"] == ["Tromsø"]
+    shown = process(f"fedorbit config show {station}", **ascii_only).stdout
+    assert shown.isascii()
+    assert tomllib.loads(shown)["stations"][0]["name"] == "Tromsø"
+    dealt = process("fedorbit data partition -o data.synthetic.samples=100", **ascii_only).stdout
+    assert dealt.isascii() and "?" not in dealt
+    refused = process("fedorbit orbits Tromsø", code=2, **ascii_only)
+    assert "'Troms?' is neither" in one_sentence(refused)
+
+
+def test_a_full_disk_is_one_sentence_with_the_file(process) -> None:
+    done = process("bash -c 'ulimit -f 8; fedorbit orbits --out figures --json'", code=2)
+    assert one_sentence(done) == "figures/timeline.png: the disk is full"
+
+
+def completions(process, words: str) -> list[str]:
+    done = process(
+        "fedorbit",
+        _FEDORBIT_COMPLETE="complete_bash",
+        COMP_WORDS=words,
+        COMP_CWORD=str(words.count(" ")),
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_completion_of_paths(process, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for name in ("mine.toml", "sub/deep.toml", "other.txt"):
+        (tmp_path / name).write_text("")
+    assert completions(process, "fedorbit orbits m") == ["mine.toml"]
+    assert completions(process, "fedorbit orbits sub/") == ["sub/deep.toml"]
+    assert completions(process, f"fedorbit orbits {tmp_path}/") == [f"{tmp_path}/mine.toml"]
+    assert completions(process, f"fedorbit orbits {tmp_path}/sub/d") == [
+        f"{tmp_path}/sub/deep.toml"
+    ]
+    assert completions(process, "fedorbit orbits /nowhere/x") == []
+    assert completions(process, "fedorbit orbits [") == []
+
+
+def test_completion_of_sources_and_datasets(process, fedorbit) -> None:
+    assert completions(process, "fedorbit data prepare s") == ["so2sat", "synthetic"]
+    assert completions(process, "fedorbit data fetch s") == ["so2sat"]
+    small = ("-o", "data.synthetic.samples=50", "-o", "data.synthetic.size=8")
+    name = json.loads(fedorbit("data", "partition", *small, "--json").stdout)["dataset"]
+    assert completions(process, "fedorbit data inspect s") == [name, "synthetic"]
 
 
 def test_bad_input_as_a_process(process) -> None:

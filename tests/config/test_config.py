@@ -1,4 +1,4 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from fedorbit.config import Config, load_config
 from fedorbit.config.files import dumps, preset_names, preset_summary
-from fedorbit.config.schema import ElementsSection, StationSection, WalkerSection
+from fedorbit.config.schema import (
+    LONDON,
+    ElementsSection,
+    GroundTrackSection,
+    ScheduleSection,
+    StationSection,
+    WalkerSection,
+)
 from fedorbit.errors import ConfigError
 
 
@@ -49,7 +56,7 @@ def test_presets_load_and_survive_being_printed(preset: str, written) -> None:
         ("[constelation]\nplanes = 3", "unknown key 'constelation'; did you mean 'constellation'?"),
         ("[schedule]\nplanes = 3", "unknown key 'schedule.planes'; did you mean 'constellation.planes'?"),
         ("[zzz]\nx = 1", "unknown key 'zzz'; allowed are seed, constellation,"),
-        ("[[stations]]\nlat = 3", "unknown key 'stations.0.lat'"),
+        ("[[stations]]\nlatitude_deg = 1\nlongitude_deg = 2\nlat = 3", "unknown key 'stations.0.lat'"),
         ("[partition]\nscheme = 'dirichlet'\nalfa = 1", "unknown key 'partition.alfa'; did you mean 'partition.alpha'?"),
         ("[constellation]\nplanes = 0", "constellation.planes must be at least 1 and at most 10000, got 0"),
         ("[constellation]\nplanes = 2.5", "constellation.planes must be a whole number at least 1 and at most 10000, got 2.5"),
@@ -57,9 +64,10 @@ def test_presets_load_and_survive_being_printed(preset: str, written) -> None:
         ("[constellation]\naltitude_km = inf", "constellation.altitude_km"),
         ("[constellation]\naltitude_km = nan", "constellation.altitude_km"),
         ("[constellation]\nphasing = 5", "phasing must be below planes (5), got 5"),
+        ("[constellation]\nplanes = 1000\nsatellites_per_plane = 201", "planes x satellites_per_plane must be at most 200000, got 1000 x 201 = 201000"),
         ("[constellation]\nkind = 'wlaker'", "constellation.kind must be one of walker, elements, got 'wlaker' (did you mean 'walker'?)"),
         ("[constellation]\nkind = 'elements'", "constellation.file is missing"),
-        ("[[stations]]\nmin_elevation_deg = 90", "stations.0.min_elevation_deg must be at least 0 and below 90, got 90"),
+        ("[[stations]]\nlatitude_deg = 1\nlongitude_deg = 2\nmin_elevation_deg = 90", "stations.0.min_elevation_deg must be at least 0 and below 90, got 90"),
         ("stations = []", "stations must have at least 1 entry"),
         ("stations = 3", "stations must be a list, got 3"),
         ("schedule = 3", "schedule must be a table, got 3"),
@@ -79,6 +87,13 @@ def test_mistakes_get_one_sentence_with_the_remedy(written, text: str, expected:
     assert expected in message
     assert message.startswith("my.toml")
     assert "\n" not in message
+
+
+def test_quickstart_is_the_papers_setting_with_other_images() -> None:
+    quickstart, paper = load_config("quickstart"), load_config("paper")
+    assert quickstart.data.name == "synthetic"
+    same = {"constellation", "schedule", "stations", "partition", "training", "seed"}
+    assert quickstart.model_dump(include=same) == paper.model_dump(include=same)
 
 
 def test_several_mistakes_are_told_at_once(written) -> None:
@@ -136,7 +151,112 @@ def test_broken_overrides(override: str) -> None:
 
 def test_an_override_reaches_a_default_station(written) -> None:
     config = load_config(written(""), ["stations.0.latitude_deg=69"])
-    assert config.stations == (StationSection(latitude_deg=69.0),)
+    assert config.stations == (LONDON.model_copy(update={"latitude_deg": 69.0}),)
+
+
+@pytest.mark.parametrize("missing", ["latitude_deg", "longitude_deg"])
+def test_a_station_without_a_place_is_refused(written, missing: str) -> None:
+    place = {"latitude_deg": 3, "longitude_deg": 4}
+    del place[missing]
+    [(key, value)] = place.items()
+    message = refusal(written(f"[[stations]]\nname = 'Kiruna'\n{key} = {value}"))
+    assert f"stations.0.{missing} is missing" in message
+
+
+ORDERS = [
+    ["partition.swath_half_width_km=100", "partition.scheme=ground-track"],
+    ["partition.scheme=ground-track", "partition.swath_half_width_km=100"],
+]
+
+
+@pytest.mark.parametrize("overrides", ORDERS)
+def test_the_order_of_overrides_does_not_matter(overrides: list[str]) -> None:
+    expected = GroundTrackSection(scheme="ground-track", swath_half_width_km=100.0)
+    assert load_config("paper", overrides).partition == expected
+    elements = ["constellation.file=x.tle", "constellation.kind=elements"]
+    for order in (elements, elements[::-1]):
+        assert load_config("paper", order).constellation.file == Path("x.tle")
+    stations = ["stations.0.name=a", "stations=[{latitude_deg=1, longitude_deg=2}]"]
+    for order in (stations, stations[::-1]):
+        [station] = load_config("paper", order).stations
+        assert station == StationSection(name="a", latitude_deg=1.0, longitude_deg=2.0)
+
+
+def test_of_two_overrides_of_one_key_the_last_counts() -> None:
+    config = load_config("paper", ["seed=1", "partition.scheme=pathological",
+                                   "partition.scheme=dirichlet", "seed=2"])  # fmt: skip
+    assert config.seed == 2
+    assert config.partition.scheme == "dirichlet"
+
+
+def test_an_override_that_does_not_fit_the_choice_is_refused(written) -> None:
+    message = refusal(written(""), "partition.alpha=1", "partition.scheme=pathological")
+    assert "unknown key 'partition.alpha'" in message
+
+
+def test_choosing_what_is_the_default_anyway_keeps_the_table(written) -> None:
+    file = written("[partition]\nalpha = 0.3")
+    assert load_config(file, ["partition.scheme=dirichlet"]).partition.alpha == 0.3
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["stations=5", "stations.0.name=x"], "stations must be a list, got 5"),
+        (["stations=[5]", "stations.0.name=x"], "stations.0 must be a table, got 5"),
+        (["stations=[]", "stations.0.name=x"], "stations must have at least 1 entry"),
+        (["seed=" + "9" * 5000], "seed must be a whole number"),
+    ],
+)
+def test_malformed_values_are_left_to_validation(written, overrides, expected: str) -> None:
+    assert expected in refusal(written(""), *overrides)
+
+
+def test_a_file_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "bom.toml"
+    file.write_bytes(b"\xef\xbb\xbfseed = 3\n")
+    assert load_config(file).seed == 3
+
+
+def test_a_folder_is_no_configuration(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is a folder; give a TOML file"):
+        load_config(tmp_path)
+
+
+MOMENT = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-03-01T12:00:00Z", "2026-03-01T12:00:00", "2026-03-01T17:30:00+05:30"]
+)
+def test_a_start_is_in_utc_however_it_is_written(written, text: str) -> None:
+    start = load_config("paper", [f"schedule.start={text}"]).schedule.start
+    assert start == MOMENT
+    assert start.utcoffset() == timedelta(0)
+    assert load_config(written(f"[schedule]\nstart = {text}")).schedule.start == MOMENT
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["9999-12-31T23:00:00-05:00", "9999-12-31T23:00:00", "0001-01-01T00:00:00+05:00",
+     "1956-12-31T23:59:59Z", "2201-01-01T00:00:00Z", "1957-01-01T00:30:00+01:00"],
+)  # fmt: skip
+def test_a_start_outside_the_space_age_is_refused(written, text: str) -> None:
+    message = refusal(written(f"[schedule]\nstart = {text}"))
+    assert "schedule.start: must lie in the years 1957 to 2200, got " in message
+
+
+@given(
+    start=st.datetimes(datetime(1958, 1, 1), datetime(2200, 1, 1)),
+    offset_min=st.integers(-1439, 1439) | st.none(),
+)
+def test_a_start_survives_being_printed(tmp_path_factory, start, offset_min) -> None:
+    if offset_min is not None:
+        start = start.replace(tzinfo=timezone(timedelta(minutes=offset_min)))
+    config = Config(schedule=ScheduleSection(start=start))
+    file = tmp_path_factory.mktemp("config") / "printed.toml"
+    file.write_text(dumps(config), encoding="utf-8")
+    assert load_config(file) == config
 
 
 def test_paths_are_relative_to_the_file_that_names_them(written, tmp_path: Path) -> None:
@@ -155,7 +275,7 @@ def test_a_configuration_does_not_change(written) -> None:
 def test_printing_and_reading_is_the_identity(tmp_path_factory, name, latitude_deg, planes) -> None:
     config = Config(
         constellation=WalkerSection(planes=planes),
-        stations=(StationSection(name=name, latitude_deg=latitude_deg), StationSection()),
+        stations=(LONDON.model_copy(update={"name": name, "latitude_deg": latitude_deg}), LONDON),
     )
     file = tmp_path_factory.mktemp("config") / "printed.toml"
     file.write_text(dumps(config), encoding="utf-8", newline="")

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedorbit.data import cache
+from fedorbit.data import cache, catalog
 from fedorbit.data.cache import (
     CACHE_VERSION,
     dataset_lock,
@@ -148,7 +148,7 @@ def test_prepared_names_are_sorted_and_ignore_other_folders(own_cache):
 
 @pytest.mark.parametrize("name", ["", "Big", "../up", "a/b", ".hidden", "-x", "downloads", "a b"])
 def test_impossible_names_are_refused(name):
-    with pytest.raises(DataError, match=r"cannot name a dataset.*--name"):
+    with pytest.raises(DataError, match=r"cannot name a dataset.*choose another name$"):
         write(name)
 
 
@@ -158,7 +158,7 @@ def test_impossible_names_are_refused(name):
 def test_not_prepared_names_both_remedies():
     write("other")
     with pytest.raises(DataError) as caught:
-        open_dataset("eurosat")
+        catalog.open_dataset("eurosat")
     for part in (
         "'eurosat' is not prepared",
         "`fedorbit data fetch eurosat`",
@@ -166,6 +166,23 @@ def test_not_prepared_names_both_remedies():
         "prepared so far: other",
     ):
         assert part in str(caught.value)
+
+
+def test_not_prepared_and_no_source_suggests_what_can_be_done():
+    write("mine-32")
+    with pytest.raises(DataError) as caught:
+        catalog.open_dataset("mine-23")
+    message = str(caught.value)
+    assert "fetch" not in message
+    assert "did you mean 'mine-32'?" in message
+    assert "`fedorbit data prepare folder --source PATH --name mine-23`" in message
+    with pytest.raises(DataError, match=r"'mine-23' is not prepared.*prepared so far: mine-32"):
+        open_dataset("mine-23")
+
+
+def test_a_path_that_is_not_utf8_survives_in_the_description(own_cache):
+    stream = replace(small_stream(), origin={"folder": "a\udcff"})
+    assert write(stream=stream).description["origin"] == {"folder": "a\udcff"}
 
 
 def test_missing_and_cut_files_are_named():

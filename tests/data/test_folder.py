@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import struct
 import zlib
 
@@ -175,7 +176,9 @@ def test_truncated_image_is_named(kind, tmp_path):
 @pytest.mark.parametrize("content", [b"", b"not an image", b"\x89PNG\r\n\x1a\n" + bytes(40)])
 def test_unreadable_image_is_named(content, tmp_path):
     path = write_folder(tmp_path, class_files(("A", "B"), 2) | {"B/B_2.jpg": content})
-    assert f"{tmp_path}/B/B_2.jpg cannot be read" in refuse(path)
+    message = refuse(path)
+    assert f"{tmp_path}/B/B_2.jpg cannot be read" in message
+    assert "_io" not in message  # a buffer's address is no use to anybody
     path = write_folder(tmp_path, {"A/A_1.jpg": content})
     assert f"{tmp_path}/A/A_1.jpg cannot be read" in refuse(path)
 
@@ -317,10 +320,63 @@ def test_names_are_made_from_paths(tmp_path):
     path = write_zip(tmp_path / "My Pictures (2).zip", under("x/", files))
     assert prepare("folder", path)[0].name == "my-pictures-2"
     path = write_folder(tmp_path / "downloads", files)
-    with pytest.raises(DataError, match="'downloads' cannot name a dataset"):
+    with pytest.raises(DataError, match=r"'downloads' cannot name a dataset.*with --name"):
         prepare("folder", path)
     with pytest.raises(DataError, match="'Ä' cannot name a dataset"):
         prepare("folder", path, name="Ä")
+
+
+@pytest.mark.parametrize("name", ["eurosat", "so2sat", "synthetic", "synthetic-6e0fd10ae2"])
+def test_names_of_sources_are_kept_for_them(name, pictures, tmp_path):
+    with pytest.raises(DataError, match=f"'{name}' is kept for images of the source .*--name"):
+        prepare("folder", pictures, name=name)
+    named = write_folder(tmp_path / "other" / name, class_files(("A", "B"), size=(8, 8)))
+    with pytest.raises(DataError, match=f"'{name}' is kept for images of the source"):
+        prepare("folder", named)
+    assert prepared_names() == ()
+
+
+def test_synthetic_is_no_name_of_a_dataset():
+    with pytest.raises(DataError, match="'synthetic' is kept"):
+        prepare("synthetic", None, name="synthetic", options=PrepareOptions(spec=SPEC))
+    dataset, _ = prepare("synthetic", None, name="chips", options=PrepareOptions(spec=SPEC))
+    assert dataset.name == "chips"
+
+
+def test_a_copy_of_an_archive_is_the_same_dataset(tmp_path):
+    files = class_files(("A", "B"), size=(8, 8))
+    archive = write_zip(tmp_path / "set.zip", files)
+    assert prepare("folder", archive)[1]
+    copy = tmp_path / "elsewhere" / "copy.zip"
+    copy.parent.mkdir()
+    copy.write_bytes(archive.read_bytes())
+    os.utime(copy, ns=(0, 2**61))
+    assert not prepare("folder", copy, name="set")[1]
+    with pytest.raises(DataError, match="size was None, now 4"):
+        prepare("folder", copy, name="set", options=PrepareOptions(size=4))
+    # Coordinates beside the copy would change the result, as would other images.
+    (copy.parent / "coordinates.csv").write_text(HEADER + "A_1,1,2\n")
+    with pytest.raises(DataError, match="'set' is already prepared from something else"):
+        prepare("folder", copy, name="set")
+    (copy.parent / "coordinates.csv").unlink()
+    write_zip(copy, {**files, "A/A_1.jpg": image_bytes(77, size=(8, 8))})
+    with pytest.raises(DataError, match="'set' is already prepared from something else"):
+        prepare("folder", copy, name="set")
+
+
+def test_a_copy_with_its_coordinates_is_the_same_dataset(tmp_path):
+    archive = write_zip(tmp_path / "set.zip", class_files(("A", "B"), size=(8, 8)))
+    geo = tmp_path / "coordinates.csv"
+    geo.write_text(HEADER + "A_1,1,2\n")
+    assert prepare("folder", archive)[1]
+    shutil.copytree(tmp_path, tmp_path.parent / f"{tmp_path.name}-copy")
+    copy = tmp_path.parent / f"{tmp_path.name}-copy" / "set.zip"
+    for file in (copy, copy.with_name("coordinates.csv")):
+        os.utime(file, ns=(0, 2**61))
+    assert not prepare("folder", copy)[1]
+    copy.with_name("coordinates.csv").write_text(HEADER + "A_1,1,3\n")
+    with pytest.raises(DataError, match="already prepared from something else"):
+        prepare("folder", copy)
 
 
 def test_folder_needs_a_path_that_exists(tmp_path):
@@ -343,6 +399,13 @@ def test_unknown_options_are_refused(tmp_path):
         prepare("so2sat", tmp_path, options=PrepareOptions(size=8))
     with pytest.raises(DataError, match="resisc45 has no option geo; allowed are: size"):
         prepare("resisc45", tmp_path, options=PrepareOptions(geo=tmp_path))
+
+
+def test_generated_images_need_neither_files_nor_options(tmp_path):
+    with pytest.raises(DataError, match=r"is generated from no files; leave --source out"):
+        prepare("synthetic", tmp_path)
+    with pytest.raises(DataError, match=r"has no --size; set it there.*data\.synthetic\.size=16"):
+        prepare("synthetic", None, options=PrepareOptions(size=16))
 
 
 # --- Generated instead of read ------------------------------------------------------------------

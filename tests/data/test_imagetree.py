@@ -65,6 +65,22 @@ def test_natural_order_of_mixed_names(tmp_path):
     assert [name for _, name in found] == expected * 2
 
 
+def test_numbers_of_any_length_are_ordered(tmp_path):
+    names = ["0.png", "007.png", "8.png", f"{'9' * 5000}.png", f"1{'0' * 5000}.png"]
+    files = {f"{c}/{n}": b"" for c in "AB" for n in reversed(names)}
+    _, found = listing(write_zip(tmp_path / "x.zip", files))
+    assert [name for _, name in found] == names * 2
+
+
+@pytest.mark.parametrize("name", [b"a\xff/1.png", b"a/1\xff.png"])
+@pytest.mark.parametrize("kind", ["folder", "x.tar"])
+def test_names_that_are_not_utf8_are_refused(kind, name, tmp_path):
+    files = {"a/1.png": b"", "b/1.png": b"", os.fsdecode(name): b""}
+    path = WRITERS[kind](tmp_path / kind, files)
+    with pytest.raises(DataError, match=r"\\udcff.* has a name that is not UTF-8; rename it"):
+        listing(path)
+
+
 @pytest.mark.parametrize("kind", ["folder", "x.zip"])
 def test_junk_is_ignored(kind, tmp_path):
     junk = [

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -77,3 +79,15 @@ def test_an_orbit_without_samples_is_uniform_and_finite() -> None:
         similarity_coefficient([[1, 1], [5, 0]])
     )
     assert similarity_coefficient([[3, 4]]) == 1.0
+
+
+def test_memory_does_not_grow_with_pairs_times_classes() -> None:
+    counts = np.random.default_rng(0).integers(0, 100, (600, 50))
+    tracemalloc.start()
+    beta = similarity_coefficient(counts)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # All pairs with all classes at once would take 600 x 600 x 50 x 8 bytes = 144 MB per array.
+    assert peak_bytes < 20e6
+    distances = jensen_shannon_distances(class_histograms(counts))
+    assert beta == pytest.approx(1.0 - distances[np.triu_indices(600, k=1)].mean(), abs=1e-12)

@@ -1,6 +1,6 @@
 """All shipped methods, in their variants, stand the conformance suite."""
 
-from fedorbit.methods import METHODS
+from fedorbit.methods import METHODS, make_method
 from fedorbit.methods.apfl import APFL
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
@@ -60,6 +60,22 @@ class TestFedOrbitWithoutMechanisms(MethodConformance):
         catch_up=0.0,
         beta=1.0,
     )
+
+
+class TestFedOrbitByTorch(MethodConformance):
+    method = FedOrbit()
+    backend = "torch"
+
+
+class TestAPFLByTorch(MethodConformance):
+    method = APFL()
+    backend = "torch"
+
+
+class TestTheExample(MethodConformance):
+    """The documented method of one's own, found as a user's would be."""
+
+    method = make_method("examples.trimmed_mean:TrimmedMean", {"trim": 1})
 
 
 def test_no_method_is_forgotten() -> None:

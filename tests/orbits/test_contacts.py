@@ -3,6 +3,7 @@ import pytest
 
 from fedorbit.orbits.constellation import walker
 from fedorbit.orbits.contacts import find_contacts
+from fedorbit.orbits.earth import latitude_longitude_deg
 from fedorbit.orbits.visibility import GroundStation, StationArrays, compute_schedule, round_times_s
 
 LONDON = GroundStation("London", 51.0, -0.1, 10.0)
@@ -85,6 +86,21 @@ def test_a_pass_between_two_grid_points_is_found() -> None:
     assert len(contacts) == len(expected) + (contacts.duration_s < 1.0).sum()
 
 
+def test_a_pass_in_the_middle_between_grid_points_is_found_at_the_lowest_height() -> None:
+    # Below the satellite at 3015 s, half a step from the grid: at both neighbours the sine of the
+    # elevation is already 0.14 below that of the minimum, so a near miss must reach that far.
+    constellation = walker(1, 1, 0, 200.0, 53.0)
+    [latitude_deg], [longitude_deg] = latitude_longitude_deg(
+        constellation.r_ecef_km(np.array([3015.0]))[:, 0]
+    )
+    station = GroundStation("below", float(latitude_deg), float(longitude_deg), 89.0)
+    neighbours = margins(constellation, station, np.array([3000.0, 3030.0]))
+    assert (neighbours < -0.1).all()
+    contacts = find_contacts(constellation, [station], 6000.0)
+    np.testing.assert_allclose(contacts.culmination_s, [3015.0], atol=0.01)
+    assert contacts.duration_s[0] < 2.0
+
+
 def test_contacts_cut_by_the_horizon_say_so() -> None:
     constellation = walker(5, 4, 0, 550.0, 53.0, argument_of_latitude_deg=80.6)
     contacts = find_contacts(constellation, [LONDON], 120.0)
@@ -103,7 +119,7 @@ def test_no_contact_at_all() -> None:
 
 
 def test_always_in_contact() -> None:
-    # Three geostationary-height satellites over an equatorial station: one never sets.
+    # One satellite at geostationary height over an equatorial station never sets.
     constellation = walker(1, 1, 0, 35793.0, 0.0)
     contacts = find_contacts(constellation, [GroundStation("below", 0.0, 0.0, 5.0)], 86400.0)
     assert contacts.rise_s.tolist() == [0.0]

@@ -1,7 +1,7 @@
 import csv
 import io
 import json
-from datetime import timedelta
+from datetime import timedelta, timezone
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +108,80 @@ def test_a_value_that_is_no_number_is_refused(tmp_path: Path, two_satellites) ->
         read_element_sets(written(tmp_path, json.dumps(records)))
 
 
+def omm_with(changes: dict[str, object]) -> str:
+    [record] = json.loads(omm_json([("ALPHA", made_satellite(101, 10.0))]))
+    return json.dumps([{**record, **changes}])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"MEAN_MOTION": float("nan")}, "MEAN_MOTION must be from 0.001 to 20 .*got nan"),
+        ({"MEAN_MOTION": -3}, "MEAN_MOTION must be .*got -3"),
+        ({"MEAN_MOTION": "1e400"}, "MEAN_MOTION must be .*got inf"),
+        ({"INCLINATION": float("nan")}, "INCLINATION must be from 0 to 180 degrees, got nan"),
+        ({"INCLINATION": 500}, "INCLINATION must be from 0 to 180 degrees, got 500"),
+        ({"ECCENTRICITY": 1.2}, "ECCENTRICITY must be"),
+        ({"RA_OF_ASC_NODE": 1e9}, "RA_OF_ASC_NODE must be"),
+        ({"BSTAR": float("inf")}, "BSTAR must be a finite number, got inf"),
+        ({"EPOCH": "yesterday"}, "EPOCH must be a moment such as"),
+        ({"EPOCH": "2100-01-01T00:00:00"}, "EPOCH must be .*1957 to 2056"),
+        ({"NORAD_CAT_ID": "x"}, "NORAD_CAT_ID must be a number, got 'x'"),
+        ({"NORAD_CAT_ID": [1]}, "NORAD_CAT_ID must be a number"),
+        ({"OBJECT_ID": None}, "OBJECT_ID is empty"),
+    ],
+)  # fmt: skip
+def test_elements_out_of_range_are_refused(tmp_path: Path, changes, message: str) -> None:
+    with pytest.raises(ElementSetError, match=f"record 1: .*{message}"):
+        read_element_sets(written(tmp_path, omm_with(changes)))
+
+
+@pytest.mark.parametrize(
+    "epoch",
+    ["2026-03-01T12:00:00", "2026-03-01T12:00:00Z", "2026-03-01T12:00:00.000000Z",
+     "2026-03-01T14:00:00.0+02:00", "2026-03-01T12:00:00.000000"],
+)  # fmt: skip
+def test_epochs_with_and_without_zone_and_fraction(tmp_path: Path, epoch: str) -> None:
+    [element_set] = read_element_sets(written(tmp_path, omm_with({"EPOCH": epoch})))
+    assert abs(element_set.epoch - EPOCH - timedelta(hours=12)) < timedelta(milliseconds=1)
+
+
+def test_a_tle_out_of_range_is_refused(tmp_path: Path) -> None:
+    steep = ISS_TLE.replace(" 51.6498", "510.6498")
+    with pytest.raises(ElementSetError, match=r"line 2: INCLINATION must be .*got 510.65"):
+        read_element_sets(written(tmp_path, steep))
+
+
+def test_foreign_digits_in_a_tle_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "foreign.tle"
+    file.write_text(ISS_TLE.replace("14020", "1402²"), encoding="utf-8")
+    with pytest.raises(ElementSetError, match=r"line 2: .*ASCII characters only, got '²'"):
+        read_element_sets(file)
+
+
+@pytest.mark.parametrize("style", [tle_text, omm_json])
+def test_a_satellite_that_stands_there_twice_is_refused(tmp_path: Path, style) -> None:
+    twice = [("ONE", made_satellite(7, 10.0)), ("TWO", made_satellite(8, 10.0)),
+             ("ONE AGAIN", made_satellite(7, 10.0))]  # fmt: skip
+    places = "line 8: satellite 7 stands in .*line 2 already; keep one"
+    if style is omm_json:
+        places = "record 3: satellite 7 stands in .*record 1 already; keep one"
+    with pytest.raises(ElementSetError, match=places):
+        read_element_sets(written(tmp_path, style(twice)))
+
+
+def test_a_short_csv_row_is_refused(tmp_path: Path, two_satellites) -> None:
+    text = omm_csv(json.loads(omm_json(two_satellites))).rstrip()
+    with pytest.raises(ElementSetError, match=r"record 2: the OMM field .* is empty; .*cut short"):
+        read_element_sets(written(tmp_path, text.rsplit(",", 3)[0]))
+
+
+def test_an_xml_segment_without_metadata_is_refused(tmp_path: Path) -> None:
+    text = "<ndm><segment><data><meanElements/></data></segment></ndm>"
+    with pytest.raises(ElementSetError, match="without mean elements"):
+        read_element_sets(written(tmp_path, text))
+
+
 def test_missing_and_binary_files(tmp_path: Path) -> None:
     with pytest.raises(ElementSetError, match="does not exist"):
         read_element_sets(tmp_path / "none.tle")
@@ -154,6 +228,46 @@ def test_satellites_are_grouped_by_plane(tmp_path: Path) -> None:
     assert constellation.satellites_per_orbit.tolist() == [2, 2, 1, 1]
     # Within an orbit by latitude argument at the start.
     assert constellation.satellite_names[2:4] == ("A1", "A0")
+
+
+def test_a_naive_start_is_utc(tmp_path: Path, two_satellites) -> None:
+    sets = read_element_sets(written(tmp_path, tle_text(two_satellites)))
+    naive = from_element_sets(sets, start=EPOCH.replace(tzinfo=None))
+    shifted = from_element_sets(sets, start=EPOCH.astimezone(timezone(timedelta(hours=5))))
+    assert naive.start == shifted.start == EPOCH
+    assert shifted.start.utcoffset() == timedelta(0)
+
+
+@pytest.mark.parametrize("inclination_deg", [0.04, 179.96])
+def test_near_the_equator_nodes_do_not_divide_an_orbit(
+    tmp_path: Path, inclination_deg: float
+) -> None:
+    # The same ring of 12, with nodes that are anywhere: planes differ by less than 0.1 degrees.
+    nodes_deg = np.random.default_rng(3).uniform(0.0, 360.0, 12)
+    turn = 1.0 if inclination_deg < 90.0 else -1.0
+    satellites = [
+        (f"RING {k:02d}", made_satellite(k + 1, node, 30.0 * k - turn * node, inclination_deg))
+        for k, node in enumerate(nodes_deg)
+    ]
+    sets = read_element_sets(written(tmp_path, tle_text(satellites)))
+    constellation = from_element_sets(sets)
+    assert constellation.satellites_per_orbit.tolist() == [12]
+    # Neighbours follow each other along the ring, not by arguments from nodes of their own.
+    r_km = constellation.motion.r_eci_km(np.zeros(1))[0]
+    longitude_deg = np.degrees(np.arctan2(r_km[:, 1], r_km[:, 0]))
+    np.testing.assert_allclose(np.diff(longitude_deg) % 360.0, turn * 30.0 % 360.0, atol=0.2)
+
+
+@pytest.mark.parametrize(("inclination_deg", "orbits"), [(90.0, 2), (30.0, 2), (25.0, 1)])
+def test_nodes_count_by_the_angle_between_their_planes(
+    tmp_path: Path, inclination_deg: float, orbits: int
+) -> None:
+    # Nodes 7 degrees apart: 7, 3.5 and 2.96 degrees between the planes, 3 divide an orbit.
+    satellites = [
+        (f"SAT {k}", made_satellite(k + 1, 7.0 * k, 0.0, inclination_deg)) for k in range(2)
+    ]
+    sets = read_element_sets(written(tmp_path, tle_text(satellites)))
+    assert from_element_sets(sets).orbits == orbits
 
 
 def test_nodes_are_compared_at_one_moment(tmp_path: Path) -> None:

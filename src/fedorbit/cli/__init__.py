@@ -8,13 +8,14 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
 
 from fedorbit import __version__
 from fedorbit.cli import config, data, orbits, run
-from fedorbit.cli.output import stderr
+from fedorbit.cli.output import complain, stderr
 from fedorbit.errors import FedOrbitError
 
 EXIT_BUG, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
@@ -64,16 +65,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # `?` for what the terminal cannot show
     try:
         code = app(
             [a for a in arguments if a != "--debug"], prog_name="fedorbit", standalone_mode=False
         )
         if code == EXIT_INTERRUPTED:  # Typer has caught the Ctrl-C
             _report(None, "interrupted", code, debug)
+        sys.stdout.flush()  # here, where a broken pipe can be answered
     except (FedOrbitError, typer.TyperException) as error:
         code = _report(error, _sentence(error), EXIT_BAD_INPUT, debug)
-    except BrokenPipeError:
-        # The reader of our output (`head`, say) has seen enough; let the exit not complain either.
+    except (BrokenPipeError, SystemExit) as error:
+        # The reader of our output (`head`, say) has seen enough. Typer and Rich answer that by
+        # leaving with 1; it is no error. Let the exit not complain either.
+        if not isinstance(error, BrokenPipeError) and not _is_broken_pipe(error.__context__):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except OSError as error:
@@ -87,20 +95,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code or 0)
 
 
+def _is_broken_pipe(error: BaseException | None) -> bool:
+    return isinstance(error, OSError) and error.errno == errno.EPIPE
+
+
 def _sentence(error: FedOrbitError | typer.TyperException) -> str:
     if isinstance(error, FedOrbitError):
         return str(error)
+    message = error.format_message().rstrip(".")
     context = getattr(error, "ctx", None)
-    where = f" (see {context.command_path} --help)" if context else ""
-    return f"{error.format_message().rstrip('.')}{where}"
+    return f"{message} (see {context.command_path} --help)" if message and context else message
 
 
 def _report(error: Exception | None, message: str, code: int, debug: bool) -> int:
     if debug and error is not None:
         stderr.print_exception()
-    stderr.print(f"[bold red]fedorbit:[/bold red] {_escaped(message)}", soft_wrap=True)
+    if message:  # Typer's "no command given" has none: its help is printed already
+        complain(message)
     return code
-
-
-def _escaped(message: str) -> str:
-    return message.replace("[", r"\[")

@@ -3,8 +3,7 @@
 import typer
 
 from fedorbit.cli.options import AsJson, ConfigArgument, Overrides
-from fedorbit.cli.output import print_json, stdout
-from fedorbit.cli.output import table as new_table
+from fedorbit.cli.output import Column, Table, print_json, print_toml
 from fedorbit.config import load_config
 from fedorbit.config.files import dumps, preset_names, preset_summary
 
@@ -23,10 +22,10 @@ def list_presets(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"presets": summaries})
         return
-    table = new_table("Presets", ["preset", "what it is"], left=["preset", "what it is"])
+    table = Table("Presets", [Column("preset", left=True), Column("what it is", text=True)])
     for name, summary in summaries.items():
         table.add_row(name, summary)
-    stdout.print(table)
+    table.print()
 
 
 @app.command()
@@ -47,4 +46,4 @@ def show(
     if as_json:
         print_json(loaded.model_dump(mode="json"))
     else:
-        typer.echo(dumps(loaded), nl=False)
+        print_toml(dumps(loaded))

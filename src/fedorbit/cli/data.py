@@ -6,35 +6,48 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from rich.text import Text
 
 from fedorbit.cli.options import AsJson, ConfigArgument, OutFolder, Overrides
-from fedorbit.cli.output import RichProgress, print_files, print_json, stdout
-from fedorbit.cli.output import table as new_table
+from fedorbit.cli.output import (
+    Column,
+    RichProgress,
+    Table,
+    print_files,
+    print_json,
+    printable,
+    stdout,
+)
 from fedorbit.config import load_config
 from fedorbit.data import catalog
-from fedorbit.data.cache import (
-    Dataset,
-    cache_root,
-    is_prepared,
-    open_dataset,
-    prepared_names,
-    verify_dataset,
-)
+from fedorbit.data.cache import Dataset, cache_root, prepared_names, verify_dataset
 from fedorbit.data.partition import Partition
 from fedorbit.data.similarity import similarity_coefficient
 from fedorbit.data.stream import TEST, TRAIN, VALIDATION
+from fedorbit.errors import DataError
 from fedorbit.scenario import build_constellation, build_partition, load_dataset
 
 MAX_ROWS = 60
 
-app = typer.Typer(help="Fetch, prepare and inspect images; deal them to satellites.")
+app = typer.Typer(
+    help="Fetch, prepare and inspect images; deal them to satellites.", no_args_is_help=True
+)
 
-SourceName = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME", help="One of the sources that [bold]fedorbit data list[/bold] shows."
-    ),
-]
+
+def _complete_source(incomplete: str) -> list[str]:
+    return [name for name in catalog.SOURCES if name.startswith(incomplete)]
+
+
+def _complete_download(incomplete: str) -> list[str]:
+    return [name for name in _complete_source(incomplete) if catalog.SOURCES[name].info.files]
+
+
+def _complete_dataset(incomplete: str) -> list[str]:
+    names = [*prepared_names(), catalog.SYNTHETIC]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+SOURCE_HELP = "One of the sources that [bold]fedorbit data list[/bold] shows."
 
 
 @app.command("list")
@@ -46,35 +59,76 @@ def list_sources(as_json: AsJson = False) -> None:
     fedorbit data list
     """
     infos = [source.info for source in catalog.SOURCES.values()]
-    prepared = {name: open_dataset(name) for name in prepared_names()}
+    prepared: dict[str, Dataset | DataError] = {}
+    for name in prepared_names():
+        try:
+            prepared[name] = catalog.open_dataset(name)
+        except DataError as error:  # one damaged dataset must not hide the others
+            prepared[name] = error
     if as_json:
+        rows = [
+            {"name": name, "error": str(found)}
+            if isinstance(found, DataError)
+            else {**_dataset_row(found), "error": None}
+            for name, found in prepared.items()
+        ]
         print_json(
             {
                 "sources": [_source_row(info) for info in infos],
-                "prepared": [_dataset_row(dataset) for dataset in prepared.values()],
+                "prepared": rows,
                 "cache": str(cache_root()),
             }
         )
         return
-    columns = ["name", "title", "classes", "images", "samples", "licence"]
-    table = new_table("Sources", columns, left=["name", "title", "licence"])
+    table = Table(
+        "Sources",
+        [
+            Column("name", left=True),
+            Column("title", rank=3, text=True),
+            Column("classes", rank=2),
+            Column("images", rank=1),
+            Column("samples"),
+            Column("licence", rank=4, text=True),
+        ],
+    )
     for info in infos:
         shape = " x ".join(map(str, info.image_shape)) if info.image_shape else "any"
         samples = f"{info.samples:,}" if info.samples else "any"
         classes = str(info.classes) if info.classes else "any"
         table.add_row(info.name, info.title, classes, shape, samples, info.licence)
-    stdout.print(table)
-    table = new_table(f"Prepared in {cache_root()}", columns[:1] + columns[2:5], left=["name"])
-    for dataset in prepared.values():
-        shape = " x ".join(map(str, dataset.images.shape[1:]))
-        table.add_row(
-            dataset.name, str(len(dataset.class_names)), shape, f"{len(dataset.labels):,}"
-        )
-    stdout.print(table if prepared else f"Nothing is prepared in {cache_root()} yet.")
+    table.print()
+    if not prepared:
+        stdout.print(f"Nothing is prepared in {cache_root()} yet.", soft_wrap=True)
+        return
+    table = Table(
+        f"Prepared in {cache_root()}",
+        [
+            Column("name", text=True),
+            Column("classes", rank=2),
+            Column("images", rank=1),
+            Column("samples"),
+        ],
+    )
+    for name, found in prepared.items():
+        if isinstance(found, DataError):
+            table.add_row(name, "", "", "damaged")
+        else:
+            shape = " x ".join(map(str, found.images.shape[1:]))
+            table.add_row(name, str(len(found.class_names)), shape, f"{len(found.labels):,}")
+    table.print()
+    for found in prepared.values():
+        if isinstance(found, DataError):
+            stdout.print(f"damaged: {found}", soft_wrap=True)
 
 
 @app.command("fetch")
-def fetch_files(name: SourceName, as_json: AsJson = False) -> None:
+def fetch_files(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help=SOURCE_HELP, autocompletion=_complete_download),
+    ],
+    as_json: AsJson = False,
+) -> None:
     """Download a dataset's files from their official place, checked against pinned checksums.
 
     [bold]Example[/bold]
@@ -93,7 +147,9 @@ def fetch_files(name: SourceName, as_json: AsJson = False) -> None:
 
 @app.command()
 def prepare(
-    name: SourceName,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help=SOURCE_HELP, autocompletion=_complete_source)
+    ],
     source: Annotated[
         Path | None,
         typer.Option("--source", metavar="PATH", help="Its archive or folder; default: fetched."),
@@ -149,11 +205,18 @@ def prepare(
 
 @app.command()
 def inspect(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A prepared dataset, or synthetic.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="A prepared dataset, or synthetic.",
+            autocompletion=_complete_dataset,
+        ),
+    ],
     out: OutFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Verify a prepared dataset, count its classes and draw a contact sheet.
+    """Verify a prepared dataset, count its classes and, with --out, draw a contact sheet.
 
     [bold]Examples[/bold]
 
@@ -161,16 +224,18 @@ def inspect(
 
     fedorbit data inspect synthetic
     """
-    from fedorbit.report import data_figures, style  # slow to import: only those who draw wait
-
     progress = RichProgress()
-    if name == "synthetic" and not is_prepared(name):
+    if name == catalog.SYNTHETIC:
         dataset = load_dataset(load_config("quickstart"), progress)
     else:
-        dataset = open_dataset(name)
+        dataset = catalog.open_dataset(name)
     verify_dataset(dataset, progress)
-    sheet = data_figures.contact_sheet(dataset)
-    files = style.save(sheet, out or dataset.folder, f"{dataset.name}-contact-sheet", ["png"])
+    files = []
+    if out:
+        from fedorbit.report import data_figures, style  # slow to import: only who draws waits
+
+        sheet = data_figures.contact_sheet(dataset)
+        files = style.save(sheet, out, f"{dataset.name}-contact-sheet", ["png"])
     parts = _split_counts(dataset)
     if as_json:
         document = {**_dataset_row(dataset), "class_counts": parts["samples"].tolist()}
@@ -179,16 +244,15 @@ def inspect(
         print_json(document)
         return
     shape = " x ".join(map(str, dataset.images.shape[1:]))
-    table = new_table(
+    table = Table(
         f"{dataset.name}: {len(dataset.labels):,} images of {shape} ({dataset.images.dtype})",
-        ["class", *parts],
-        left=["class"],
+        [Column("class", text=True), *(Column(part, rank) for rank, part in enumerate(parts))],
     )
     for label, class_name in enumerate(dataset.class_names):
         table.add_row(class_name, *(f"{part[label]:,}" for part in parts.values()))
     table.add_section()
     table.add_row("all", *(f"{part.sum():,}" for part in parts.values()))
-    stdout.print(table)
+    table.print()
     if dataset.latitude_deg is not None and dataset.longitude_deg is not None:
         known = int(np.isfinite(dataset.latitude_deg).sum())
         stdout.print(
@@ -198,6 +262,8 @@ def inspect(
         )
     stdout.print("Checksums are right.")
     print_files(files)
+    if not out:
+        stdout.print("--out DIR draws a contact sheet.")
 
 
 @app.command("partition")
@@ -266,10 +332,10 @@ def _print_partition(partition: Partition, dataset: Dataset) -> None:
     orbits = partition.orbit_counts(dataset.labels, classes)
     by_satellite = len(counts) <= MAX_ROWS
     columns, legend = _class_columns(dataset.class_names)
-    table = new_table(
+    table = Table(
         f"Samples of {dataset.name} per {'satellite' if by_satellite else 'orbit'}",
-        ["holder", *columns, "all"],
-        left=["holder"],
+        # Some classes without the others would mislead: they go together.
+        [Column("holder", left=True), *(Column(head, rank=1) for head in columns), Column("all")],
     )
     for orbit in range(min(len(orbits), MAX_ROWS)):
         if by_satellite:
@@ -278,8 +344,8 @@ def _print_partition(partition: Partition, dataset: Dataset) -> None:
         table.add_row(f"orbit {orbit}", *_cells(orbits[orbit], columns), style="bold")
         table.add_row("  test", *_cells(tests[orbit], columns), style="dim")
         table.add_section()
-    stdout.print(table)
-    if legend:
+    left_out = table.print()
+    if legend and not left_out:
         stdout.print(f"Classes: {legend}")
     if len(orbits) > MAX_ROWS:
         stdout.print(f"… and {len(orbits) - MAX_ROWS} more orbits (--json has them all)")
@@ -291,10 +357,13 @@ def _print_partition(partition: Partition, dataset: Dataset) -> None:
     )
     unseen = len(partition.unseen_train) + len(partition.unseen_test)
     if unseen:
+        nobody = f"No satellite passes over {unseen:,} of {len(dataset.labels):,} samples"
         stdout.print(
-            f"[bold]No satellite passes over {unseen:,} of {len(dataset.labels):,} samples[/bold] "
-            f"({len(partition.unseen_train):,} training, {len(partition.unseen_test):,} test): "
-            "they belong to nobody and are left out."
+            Text.assemble(
+                (nobody, "bold"),
+                f" ({len(partition.unseen_train):,} training, {len(partition.unseen_test):,} "
+                "test): they belong to nobody and are left out.",
+            )
         )
 
 
@@ -309,7 +378,8 @@ def _class_columns(names: tuple[str, ...]) -> tuple[list[str], str]:
 
 
 def _cells(counts: NDArray[np.int64], columns: list[str]) -> list[str]:
-    return [*(f"{count:,}" if count else "·" for count in counts if columns), f"{counts.sum():,}"]
+    none = "·" if printable("·") else "-"
+    return [*(f"{count:,}" if count else none for count in counts if columns), f"{counts.sum():,}"]
 
 
 def _split_counts(dataset: Dataset) -> dict[str, NDArray[np.int64]]:

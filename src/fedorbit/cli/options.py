@@ -9,7 +9,12 @@ from fedorbit.config.files import preset_names
 
 
 def _complete_config(incomplete: str) -> list[str]:
-    files = sorted(str(path) for path in Path().glob(f"{incomplete}*.toml"))
+    folder, slash, begin = incomplete.rpartition("/")
+    try:
+        found = sorted(Path(folder + slash).glob("*.toml"))
+    except OSError:
+        found = []
+    files = [folder + slash + path.name for path in found if path.name.startswith(begin)]
     return [name for name in preset_names() if name.startswith(incomplete)] + files
 
 

@@ -8,8 +8,15 @@ import typer
 from numpy.typing import NDArray
 
 from fedorbit.cli.options import AsJson, ConfigArgument, OutFolder, Overrides
-from fedorbit.cli.output import RichProgress, print_files, print_json, stdout
-from fedorbit.cli.output import table as new_table
+from fedorbit.cli.output import (
+    Column,
+    RichProgress,
+    Table,
+    print_files,
+    print_json,
+    printable,
+    stdout,
+)
 from fedorbit.config import Config, load_config
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.contacts import Contacts, find_contacts
@@ -19,7 +26,7 @@ from fedorbit.report.exports import contact_rows, write_orbit_tables
 from fedorbit.scenario import build_constellation, build_schedule, build_stations, horizon_s
 
 MAX_ROWS = 40
-SHADES = "·▁▂▃▄▅▆▇█"
+SHADES, ASCII_SHADES = "·▁▂▃▄▅▆▇█", ".:-=+*#%@"
 
 
 def orbits(
@@ -95,7 +102,7 @@ def _write(
     # Matplotlib takes half a second to import: only those who draw wait for it.
     from fedorbit.report import orbit_figures, style
 
-    radius_km = np.linalg.norm(constellation.r_ecef_km(np.zeros(1))[0, 0])
+    radius_km = np.linalg.norm(constellation.r_ecef_km_at(np.zeros(1, int), np.zeros(1)))
     period_s = float(2.0 * np.pi * np.sqrt(radius_km**3 / EARTH_MU_KM3_S2))
     tracks = orbit_figures.ground_track_map(constellation, stations, period_s)
     return [
@@ -115,13 +122,20 @@ def _print_tables(
 ) -> None:
     hours = horizon_s(settings) / 3600.0
     round_min = settings.schedule.round_s / 60.0
-    columns = ["orbit", "sats", "in view", "share", "max gap", "passes", "mean pass"]
-    table = new_table(
+    table = Table(
         f"{constellation.satellites} satellites in {constellation.orbits} orbits, "
         f"{len(stations)} ground station{'s' if len(stations) > 1 else ''}, "
         f"{schedule.rounds} rounds of {round_min:g} min ({hours:.1f} h)",
-        [*columns, "timeline"],
-        left=["timeline"],
+        [
+            Column("orbit"),
+            Column("sats", rank=3),
+            Column("in view"),
+            Column("share", rank=1),
+            Column("max gap"),
+            Column("passes", rank=2),
+            Column("mean pass", rank=4),
+            Column("timeline", rank=5, left=True),
+        ],
     )
     gaps = schedule.longest_gaps_rounds
     cells = min(max(stdout.width - 61, 10), 80)
@@ -137,7 +151,7 @@ def _print_tables(
             f"{passes_s.mean() / 60.0:.1f} min" if len(passes_s) else "-",
             sparkline(schedule.visible[:, orbit], cells),
         )
-    stdout.print(table)
+    table.print()
     if schedule.orbits > MAX_ROWS:
         stdout.print(f"… and {schedule.orbits - MAX_ROWS} more orbits (--json has them all)")
     stdout.print(
@@ -156,10 +170,16 @@ def _print_contacts(
     stations: tuple[GroundStation, ...],
     listed: int,
 ) -> None:
-    table = new_table(
+    table = Table(
         f"First {min(listed, len(contacts))} of {len(contacts)} contacts, times since the start",
-        ["station", "satellite", "rise", "culmination", "set", "highest"],
-        left=["station", "satellite"],
+        [
+            Column("station", rank=1 if len(stations) == 1 else 0, text=True),
+            Column("satellite", text=True),
+            Column("rise"),
+            Column("culmination", rank=3),
+            Column("set"),
+            Column("highest", rank=2),
+        ],
     )
     for row in contact_rows(contacts, constellation, stations, listed):
         table.add_row(
@@ -168,19 +188,19 @@ def _print_contacts(
             "up at start" if row["cut_at_start"] else _clock(row["rise_s"]),
             _clock(row["culmination_s"]),
             "up at end" if row["cut_at_end"] else _clock(row["set_s"]),
-            f"{row['max_elevation_deg']:.1f}°",
+            f"{row['max_elevation_deg']:.1f}{'°' if printable('°') else ' deg'}",
         )
-    stdout.print(table)
+    table.print()
 
 
 def sparkline(flags: NDArray[np.bool_], cells: int) -> str:
     """Shrink one orbit's visibility to a line of shaded cells."""
     parts = np.array_split(flags, min(cells, len(flags)))
-    levels = [int(np.ceil(part.mean() * (len(SHADES) - 1))) for part in parts]
-    return "".join(SHADES[level] for level in levels)
+    shades = SHADES if printable(SHADES) else ASCII_SHADES
+    levels = [int(np.ceil(part.mean() * (len(shades) - 1))) for part in parts]
+    return "".join(shades[level] for level in levels)
 
 
 def _clock(seconds: float) -> str:
-    hours, rest = divmod(seconds, 3600.0)
-    minutes, rest = divmod(rest, 60.0)
-    return f"{int(hours):02d}:{int(minutes):02d}:{rest:04.1f}"
+    minutes, tenths = divmod(round(10.0 * seconds), 600)  # rounded first: never 60.0 s
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{tenths / 10.0:04.1f}"

@@ -1,44 +1,137 @@
 """What the user sees: tables on standard output, progress and messages on standard error.
 
-With `--json`, standard output holds one JSON document and nothing else.
+With `--json`, standard output holds one JSON document and nothing else. Names of stations,
+classes and files are anybody's text: no console here reads markup.
 """
 
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import rich.progress
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
+from rich.measure import Measurement
+from rich.table import Table as RichTable
+from rich.text import Text
 
-stdout = Console(highlight=False, soft_wrap=False)
-stderr = Console(stderr=True, highlight=False)
+stdout = Console(markup=False, emoji=False, highlight=False, soft_wrap=False)
+stderr = Console(stderr=True, markup=False, emoji=False, highlight=False)
+
+NARROWEST_TEXT = 12
+"""Longer words than this are folded before a column of numbers has to go."""
+
+
+def complain(message: str, style: str = "bold red") -> None:
+    """Print one sentence to standard error."""
+    stderr.print(Text.assemble(("fedorbit:", style), " ", message), soft_wrap=True)
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """Print the one document of a `--json` call."""
-    json.dump(document, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
-    sys.stdout.write("\n")
+    """Print the one document of a `--json` call; in ASCII where the encoding lacks a character."""
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    if not printable(text):
+        text = json.dumps(document, indent=2, allow_nan=False)
+    sys.stdout.write(f"{text}\n")
 
 
-def table(title: str, columns: Sequence[str], left: Sequence[str] = ()) -> Table:
-    """Return an empty table; columns are right-aligned unless listed in `left`."""
-    result = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        header_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
-    )
-    for column in columns:
-        is_left = column in left
-        result.add_column(column, justify="left" if is_left else "right", no_wrap=not is_left)
-    return result
+def print_toml(text: str) -> None:
+    """Print a configuration; where the encoding lacks a character, as TOML escapes it."""
+    if not printable(text):
+        text = "".join(c if c.isascii() else f"\\U{ord(c):08x}" for c in text)
+    sys.stdout.write(text)
+
+
+def printable(text: str) -> bool:
+    """Tell whether standard output can show every character."""
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: numbers are right-aligned and whole, `text` is left-aligned and may wrap.
+
+    On a narrow terminal the columns of the highest `rank` go first; those of rank 0 always stay.
+    """
+
+    head: str
+    rank: int = 0
+    text: bool = False
+    left: bool = False
+
+
+class Table:
+    """Rows of text, printed so that no number is ever cut."""
+
+    def __init__(self, title: str, columns: Sequence[Column]) -> None:
+        self._title = title
+        self._columns = list(columns)
+        self._rows: list[tuple[tuple[str, ...], str | None]] = []
+        self._ends: set[int] = set()
+
+    def add_row(self, *cells: str, style: str | None = None) -> None:
+        """Add a row with one cell per column."""
+        assert len(cells) == len(self._columns), "one cell per column"
+        self._rows.append((cells, style))
+
+    def add_section(self) -> None:
+        """Draw a line below the last row."""
+        self._ends.add(len(self._rows) - 1)
+
+    def print(self) -> set[str]:
+        """Print what fits; return the heads of the columns that were left out."""
+        shown = list(range(len(self._columns)))
+        while (needed := self._needed_width(shown)) > stdout.width:
+            rank = max(self._columns[i].rank for i in shown)
+            if rank == 0:
+                break
+            shown = [i for i in shown if self._columns[i].rank < rank]
+        table = self._built(shown)
+        if needed > stdout.width:  # what must stay runs over the edge, where the terminal wraps it
+            table.width = needed
+        stdout.print(self._title, style="bold")
+        stdout.print(table, crop=False)
+        left_out = [c.head for i, c in enumerate(self._columns) if i not in shown]
+        if left_out:
+            columns = f"{len(left_out)} columns" if len(left_out) > 8 else ", ".join(left_out)
+            stdout.print(f"Too narrow for: {columns} (--json has all).", style="dim")
+        return set(left_out)
+
+    def _needed_width(self, shown: list[int]) -> int:
+        wide = stdout.options.update(width=100_000)
+        needed = Measurement.get(stdout, wide, self._built(shown)).maximum
+        for i in shown:
+            if self._columns[i].text:
+                cells = [self._columns[i].head, *(cells[i] for cells, _ in self._rows)]
+                word = max(cell_len(word) for cell in cells for word in (cell.split() or [""]))
+                needed += min(word, NARROWEST_TEXT) - max(map(cell_len, cells))
+        return needed
+
+    def _built(self, shown: list[int]) -> RichTable:
+        table = RichTable(
+            header_style="bold",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            collapse_padding=True,
+        )
+        for column in (self._columns[i] for i in shown):
+            table.add_column(
+                column.head,
+                justify="left" if column.text or column.left else "right",
+                no_wrap=not column.text,
+                overflow="fold",
+            )
+        for number, (cells, style) in enumerate(self._rows):
+            table.add_row(*(cells[i] for i in shown), style=style, end_section=number in self._ends)
+        return table
 
 
 def print_files(files: Sequence[Path]) -> None:
@@ -62,7 +155,7 @@ class RichProgress:
         else:
             amount = rich.progress.MofNCompleteColumn()
         self._bar = rich.progress.Progress(
-            rich.progress.TextColumn("{task.description}"),
+            rich.progress.TextColumn("{task.description}", markup=False),
             rich.progress.BarColumn(),
             amount,
             rich.progress.TextColumn("" if unit == "bytes" else unit),

@@ -8,8 +8,16 @@ import rich.progress
 import typer
 
 from fedorbit.cli.options import AsJson, ConfigArgument, Overrides
-from fedorbit.cli.output import RichProgress, print_files, print_json, stderr, stdout
-from fedorbit.cli.output import table as new_table
+from fedorbit.cli.output import (
+    Column,
+    RichProgress,
+    Table,
+    complain,
+    print_files,
+    print_json,
+    stderr,
+    stdout,
+)
 from fedorbit.config import load_config
 from fedorbit.simulation.records import Record
 
@@ -70,7 +78,9 @@ def run(
             loaded = load_config(config, changes)
             result = runs.run(loaded, out, progress=watcher, preparing=preparing)
     except StopRequested as stop:
-        stderr.print(f"{stop}; nothing is lost: go on with `fedorbit run --resume DIR`")
+        stderr.print(
+            f"{stop}; nothing is lost: go on with `fedorbit run --resume DIR`", soft_wrap=True
+        )
         raise typer.Exit(128 + stop.signal_number) from None
     if as_json:
         print_json({"runs": [_json_row(r.summary, r.folder) for r in result.runs]})
@@ -93,14 +103,21 @@ def methods(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"methods": {name: _method_row(cls) for name, cls in METHODS.items()}})
         return
-    table = new_table("Methods", ["method", "parameter", "default", "meaning"],
-                      left=["method", "parameter", "meaning"])  # fmt: skip
+    table = Table(
+        "Methods",
+        [
+            Column("method", left=True),
+            Column("parameter", left=True),
+            Column("default"),
+            Column("meaning", text=True),
+        ],
+    )
     for name, cls in METHODS.items():
         row = _method_row(cls)
         table.add_row(name, "", "", row["description"], style="bold")
         for key, parameter in row["parameters"].items():
             table.add_row("", key, str(parameter["default"]), parameter["description"])
-    stdout.print(table)
+    table.print()
 
 
 class RichRunProgress:
@@ -113,12 +130,12 @@ class RichRunProgress:
     def begin(self, method: str, rounds_done: int, rounds: int) -> None:
         """A method starts or goes on."""
         self._bar = rich.progress.Progress(
-            rich.progress.TextColumn("[bold]{task.description}"),
+            rich.progress.TextColumn("{task.description}", style="bold", markup=False),
             rich.progress.BarColumn(bar_width=20),
             rich.progress.MofNCompleteColumn(),
             rich.progress.TextColumn("ETA"),
             rich.progress.TimeRemainingColumn(elapsed_when_finished=True),
-            rich.progress.TextColumn("{task.fields[state]}"),
+            rich.progress.TextColumn("{task.fields[state]}", markup=False),
             console=stderr,
             disable=not stderr.is_terminal,
         )
@@ -145,10 +162,18 @@ class RichRunProgress:
 
 def _print_comparison(summaries: list[dict[str, Any]]) -> None:
     rounds = summaries[0]["rounds"]
-    table = new_table(
+    table = Table(
         f"After {rounds} rounds, {summaries[0]['links']} links (means of the last ten)",
-        ["method", "accuracy", "spread", "per orbit", "samples", "uplink", "/FedAvg", "unlinked"],
-        left=["method"],
+        [
+            Column("method", left=True),
+            Column("accuracy"),
+            Column("spread"),
+            Column("per orbit", rank=5),
+            Column("samples", rank=4),
+            Column("uplink", rank=2),
+            Column("/FedAvg", rank=1),
+            Column("unlinked", rank=3),
+        ],
     )
     for row in summaries:
         uplink = row["uplink_vs_fedavg"]
@@ -162,7 +187,7 @@ def _print_comparison(summaries: list[dict[str, Any]]) -> None:
             "-" if uplink is None else f"{uplink:.2f} x",
             f"{row['unlinked_bytes'] / 1e6:.0f} MB",
         )
-    stdout.print(table)
+    table.print()
     stdout.print(f"Class similarity beta = {summaries[0]['beta']:.3f}.")
 
 
@@ -185,4 +210,4 @@ def _percent(value: float | None) -> str:
 
 
 def _show_warning(message: Any, *args: Any, **kwargs: Any) -> None:
-    stderr.print(f"[bold yellow]fedorbit:[/bold yellow] {message}", soft_wrap=True)
+    complain(str(message), style="bold yellow")

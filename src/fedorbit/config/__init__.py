@@ -16,10 +16,10 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
     """Load a preset by name or a TOML file by path, then apply `section.key=value` overrides.
 
     A file may say `extends = "paper"` to start from a preset and state only what differs.
+    The order of overrides matters only where two set the same key: the last one counts.
     """
     values, where = files.read(source)
-    for override in overrides:
-        values = files.apply_override(values, override)
+    values = files.apply_overrides(values, overrides)
     try:
         return Config.model_validate(values)
     except ValidationError as error:

@@ -1,6 +1,5 @@
 """Validation errors as sentences: what is wrong, the value, what is allowed, the nearest key."""
 
-import difflib
 import types
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -8,6 +7,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
+
+from fedorbit.errors import closest
 
 EXPECTED_TYPES = {
     "int": "a whole number",
@@ -23,8 +24,8 @@ EXPECTED_TYPES = {
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
     """Return ` (did you mean 'x'?)` when a candidate is near, else nothing."""
-    close = difflib.get_close_matches(word, list(candidates), n=1, cutoff=0.6)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    near = closest(word, candidates)
+    return f" (did you mean {near!r}?)" if near else ""
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> list[str]:
@@ -45,9 +46,9 @@ def _sentence(error: dict[str, Any], model: type[BaseModel]) -> str:
     path, field, siblings = _locate(error["loc"], model)
     if kind == "extra_forbidden":
         key = path.rpartition(".")[2]
-        close = difflib.get_close_matches(key, siblings, n=1, cutoff=0.6)
+        near = closest(key, siblings)
         section = path[: len(path) - len(key)]
-        hint = f"did you mean {section + close[0]!r}?" if close else _elsewhere(key, path, model)
+        hint = f"did you mean {section + near!r}?" if near else _elsewhere(key, path, model)
         return f"unknown key {path!r}; {hint or 'allowed are ' + ', '.join(siblings)}"
     if kind == "missing":
         return f"{path} is missing{_described(field)}"
@@ -122,10 +123,8 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 def _elsewhere(key: str, path: str, model: type[BaseModel]) -> str:
     """Suggest a key of another section, for one that was put into the wrong place."""
     everything = {full.rpartition(".")[2]: full for full in _all_keys(model, "")}
-    close = difflib.get_close_matches(key, everything, n=1, cutoff=0.75)
-    if close and everything[close[0]] != path:
-        return f"did you mean {everything[close[0]]!r}?"
-    return ""
+    near = closest(key, everything, cutoff=0.75)
+    return f"did you mean {everything[near]!r}?" if near and everything[near] != path else ""
 
 
 def _all_keys(model: type[BaseModel], prefix: str) -> Iterator[str]:

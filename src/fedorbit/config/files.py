@@ -1,7 +1,8 @@
 """Configuration as text: presets, TOML files, overrides, and printing one in full."""
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from importlib import resources
 from pathlib import Path
@@ -10,12 +11,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from fedorbit.config.explain import nearest
+from fedorbit.config.schema import CHOICES, LONDON
 from fedorbit.errors import ConfigError
 
 Values = dict[str, Any]
-
-SELECTORS = ("kind", "scheme")
-"""Keys that choose what else a table may hold; another choice starts the table afresh."""
 
 
 def preset_names() -> list[str]:
@@ -33,8 +32,11 @@ def read(source: str | Path) -> tuple[Values, str]:
     """Return the values of a preset or file, and how to call it in messages."""
     text = str(source)
     if text in preset_names():
-        return _parse(_preset_text(text), f"preset {text}"), f"preset {text}"
+        where = f"preset {text}"
+        return _extended(_parse(_preset_text(text), where), where), where
     path = Path(source)
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; give a TOML file, such as {path / 'my.toml'}")
     looks_like_a_file = path.suffix == ".toml" or len(path.parts) > 1
     if not path.is_file():
         if looks_like_a_file:
@@ -44,61 +46,102 @@ def read(source: str | Path) -> tuple[Values, str]:
             f"presets are {', '.join(preset_names())}"
         )
     try:
-        values = _parse(path.read_text(encoding="utf-8"), str(path))
+        values = _parse(path.read_text(encoding="utf-8-sig"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read configuration file {path}: {error}") from None
     _anchor_paths(values, path.parent)
+    return _extended(values, str(path)), str(path)
+
+
+def _extended(values: Values, where: str) -> Values:
+    """Lay values over the preset that they extend, if they name one."""
     base = values.pop("extends", None)
-    if base is not None:
-        if base not in preset_names():
-            hint = nearest(str(base), preset_names())
-            raise ConfigError(
-                f"{path}: extends must name a preset, got {base!r}{hint}; "
-                f"presets are {', '.join(preset_names())}"
-            )
-        values = merge(read(base)[0], values)
-    return values, str(path)
+    if base is None:
+        return values
+    if base not in preset_names():
+        hint = nearest(str(base), preset_names())
+        raise ConfigError(
+            f"{where}: extends must name a preset, got {base!r}{hint}; "
+            f"presets are {', '.join(preset_names())}"
+        )
+    return merge(read(base)[0], values)
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> Values:
-    """Lay changes over a base, table by table; lists are replaced whole."""
+    """Lay changes over a base, table by table; lists are replaced whole.
+
+    A table of which another `kind` or `scheme` is chosen starts afresh.
+    """
+    merged = _overlaid(base, changes)
+    for section, (key, default) in CHOICES.items():
+        old, new = base.get(section), changes.get(section)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            before = old.get(key, default)
+            if new.get(key, before) != before:
+                merged[section] = dict(new)
+    return merged
+
+
+def _overlaid(base: Mapping[str, Any], changes: Mapping[str, Any]) -> Values:
     merged = dict(base)
     for key, value in changes.items():
         old = merged.get(key)
         if isinstance(old, Mapping) and isinstance(value, Mapping):
-            other_choice = any(s in value and value[s] != old.get(s) for s in SELECTORS)
-            merged[key] = dict(value) if other_choice else merge(old, value)
-        else:
-            merged[key] = value
+            value = _overlaid(old, value)
+        merged[key] = value
     return merged
 
 
-def apply_override(values: Values, override: str) -> Values:
-    """Apply one `section.key=value`; the value is TOML, or else taken as text."""
+def apply_overrides(values: Values, overrides: Iterable[str]) -> Values:
+    """Apply every `section.key=value`; a value is TOML, or else taken as text.
+
+    They are laid over the values together, and whole tables before the keys in them, so that no
+    override undoes another one.
+    """
+    parsed = sorted(map(_parse_override, overrides), key=lambda change: len(change[0]))
+    changes: Values = {}
+    in_stations = []
+    for parts, value, override in parsed:
+        if parts[0] == "stations" and len(parts) > 1:
+            in_stations.append((parts, value, override))
+            continue
+        change: Values = {parts[-1]: value}
+        for part in reversed(parts[:-1]):
+            change = {part: change}
+        changes = _overlaid(changes, change)
+    values = merge(values, changes)
+    for parts, value, override in in_stations:
+        values = _override_station(values, parts, value, override)
+    return values
+
+
+def _parse_override(override: str) -> tuple[list[str], Any, str]:
     key, equals, text = override.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts):
         raise ConfigError(f"override {override!r} must look like section.key=value")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except ValueError:  # no TOML, or a number of thousands of digits
         value = text.strip()
-    if parts[0] == "stations" and len(parts) > 1:
-        return _override_station(values, parts, value, override)
-    change: Values = {parts[-1]: value}
-    for part in reversed(parts[:-1]):
-        change = {part: change}
-    return merge(values, change)
+    return parts, value, override
 
 
 def _override_station(values: Values, parts: list[str], value: object, override: str) -> Values:
-    stations = [dict(station) for station in values.get("stations", [{}])]
-    if len(parts) != 3 or not parts[1].isdigit() or int(parts[1]) >= len(stations):
+    stations = values.get("stations", [LONDON.model_dump()])
+    if not isinstance(stations, list) or not stations:
+        return values  # validation says what is wrong with it
+    is_place = len(parts) == 3 and re.fullmatch("[0-9]{1,5}", parts[1])
+    if not is_place or int(parts[1]) >= len(stations):
         raise ConfigError(
             f"override {override!r} must look like stations.0.key=value, "
             f"with a number from 0 to {len(stations) - 1}"
         )
-    stations[int(parts[1])][parts[2]] = value
+    chosen = stations[int(parts[1])]
+    if not isinstance(chosen, Mapping):
+        return values
+    stations = list(stations)
+    stations[int(parts[1])] = {**chosen, parts[2]: value}
     return {**values, "stations": stations}
 
 
@@ -153,7 +196,7 @@ def _preset_text(name: str) -> str:
 def _parse(text: str, where: str) -> Values:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise ConfigError(f"{where} is not valid TOML: {error}") from None
 
 

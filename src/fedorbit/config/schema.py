@@ -1,10 +1,18 @@
 """What a user may set. Defaults are the paper's values unless a description says otherwise."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from fedorbit.orbits.earth import as_utc
+
+CHOICES = {"constellation": ("kind", "walker"), "partition": ("scheme", "dirichlet")}
+"""Keys that choose what else a table may hold, and what they are when left out."""
+
+MAX_SATELLITES = 200_000
+FIRST_START, END_OF_STARTS = datetime(1957, 1, 1, tzinfo=UTC), datetime(2201, 1, 1, tzinfo=UTC)
 
 
 class Section(BaseModel):
@@ -37,6 +45,16 @@ class WalkerSection(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _not_too_many(self) -> Self:
+        satellites = self.planes * self.satellites_per_plane
+        if satellites > MAX_SATELLITES:
+            raise ValueError(
+                f"planes x satellites_per_plane must be at most {MAX_SATELLITES}, got "
+                f"{self.planes} x {self.satellites_per_plane} = {satellites}; lower one of the two"
+            )
+        return self
+
 
 class ElementsSection(Section):
     """Real satellites from a TLE or OMM file, grouped into orbits by plane."""
@@ -65,15 +83,31 @@ class ScheduleSection(Section):
         "(walker), or t = 0 is the newest epoch (elements)",
     )
 
+    @field_validator("start")
+    @classmethod
+    def _in_utc(cls, value: datetime | None) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            value = value.replace(tzinfo=UTC)
+        # Compared before it is converted: a moment near year 1 or 9999 has no other offset.
+        if not FIRST_START <= value < END_OF_STARTS:
+            raise ValueError(f"must lie in the years 1957 to 2200, got {value.isoformat()}")
+        return as_utc(value)
+
 
 class StationSection(Section):
     """A ground station."""
 
-    name: str = "London"
-    latitude_deg: float = Field(51.0, ge=-90, le=90)
-    longitude_deg: float = Field(-0.1, ge=-180, le=180, description="the paper gives none")
+    name: str = "station"
+    latitude_deg: float = Field(ge=-90, le=90, description="north of the equator")
+    longitude_deg: float = Field(ge=-180, le=180, description="east of Greenwich")
     altitude_km: float = Field(0.0, ge=-0.5, le=10)
     min_elevation_deg: float = Field(10.0, ge=0, lt=90)
+
+
+# The paper gives the latitude alone.
+LONDON = StationSection(name="London", latitude_deg=51.0, longitude_deg=-0.1)
 
 
 class SyntheticSection(Section):
@@ -180,7 +214,9 @@ class RunSection(Section):
 class EngineSection(Section):
     """How it is run; no setting here but the backend changes a result."""
 
-    backend: Literal["auto", "torch"] = Field("auto", description="who trains")
+    backend: Literal["auto", "kernel", "torch"] = Field(
+        "auto", description="who trains; auto: the C kernel for lenet where it was built"
+    )
     device: str = Field("cpu", description="for the torch backend: cpu, cuda, cuda:1 …")
     workers: int = Field(0, ge=0, le=1024, description="threads; 0: one per core")
     checkpoint_every: int = Field(10, ge=1, le=10_000_000, description="rounds")
@@ -195,7 +231,7 @@ class Config(Section):
     )
     schedule: ScheduleSection = ScheduleSection()
     stations: tuple[StationSection, ...] = Field(
-        (StationSection(),), min_length=1, max_length=10_000, strict=False
+        (LONDON,), min_length=1, max_length=10_000, strict=False
     )
     data: DataSection = DataSection()
     partition: Annotated[
@@ -225,10 +261,7 @@ class Config(Section):
         """Let a file leave out `kind` and `scheme`: the paper's are walker and dirichlet."""
         if isinstance(values, dict):
             values = dict(values)
-            for section, key, choice in (
-                ("constellation", "kind", "walker"),
-                ("partition", "scheme", "dirichlet"),
-            ):
+            for section, (key, choice) in CHOICES.items():
                 if isinstance(values.get(section), dict):
                     values[section] = {key: choice, **values[section]}
         return values

@@ -76,7 +76,7 @@ def dataset_folder(name: str, root: Path | None = None) -> Path:
     if not _NAME.fullmatch(name) or name == "downloads":
         raise DataError(
             f"{name!r} cannot name a dataset; allowed are lower-case letters, digits and . _ - "
-            "after a first letter or digit, except the word 'downloads'; choose another with --name"
+            "after a first letter or digit, except the word 'downloads'; choose another name"
         )
     return (root or cache_root()) / name
 
@@ -100,9 +100,8 @@ def open_dataset(name: str, root: Path | None = None) -> Dataset:
     folder = dataset_folder(name, root)
     if not is_prepared(name, root):
         raise DataError(
-            f"dataset {name!r} is not prepared (there is no {folder}); run `fedorbit data fetch "
-            f"{name}` to download it or `fedorbit data prepare {name} --source PATH` if you have "
-            f"its files; prepared so far: {', '.join(prepared_names(root)) or 'none'}"
+            f"dataset {name!r} is not prepared (there is no {folder}); prepare it first; "
+            f"prepared so far: {', '.join(prepared_names(root)) or 'none'}"
         )
     try:
         description = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
@@ -250,8 +249,10 @@ def write_dataset(
                 "files": _write_arrays(partial, folder, stream, progress or SilentProgress()),
                 "fedorbit_version": __version__,
             }
-            text = json.dumps(description, indent=2, ensure_ascii=False).encode()
-            _write_file(partial, folder / "dataset.json", len(text), [text])
+            text = json.dumps(description, indent=2, ensure_ascii=False)
+            # A path may hold bytes that are not UTF-8; as escapes JSON takes them.
+            encoded = text.encode(errors="backslashreplace")
+            _write_file(partial, folder / "dataset.json", len(encoded), [encoded])
             with _blame_disk(folder):
                 _move_into_place(partial, folder)
         finally:

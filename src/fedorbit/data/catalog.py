@@ -7,7 +7,6 @@ with the MD5 that TorchGeo checks. So2Sat LCZ42: version 2 at mediaTUM, with the
 TorchGeo checks; the sizes follow from the published array shapes and are approximate.
 """
 
-import difflib
 import hashlib
 import json
 import os
@@ -22,9 +21,10 @@ import numpy as np
 
 from fedorbit.data import cache, eurosat, folder, resisc45, so2sat, synthetic
 from fedorbit.data.cache import Dataset
+from fedorbit.data.imagetree import file_sha256
 from fedorbit.data.stream import Chunk, ImageStream
 from fedorbit.data.synthetic import SyntheticSpec
-from fedorbit.errors import DataError
+from fedorbit.errors import DataError, closest
 from fedorbit.progress import Progress
 
 
@@ -72,9 +72,10 @@ class Source:
     """A dataset and how to read it.
 
     `open_stream(path, **options)` reads it; `options` are those it knows, with their defaults.
-    `fingerprint(path, geo)` changes when the files that decide the result change. `downloads` are
-    the names under which its (main) file is looked for when no path is given; without any, a path
-    is needed, except for a dataset that is `generated`.
+    `fingerprint(path, geo)` changes when the files that decide the result change; places are read
+    from `coordinates_file` beside the path if no other file is given. `downloads` are the names
+    under which its (main) file is looked for when no path is given; without any, a path is needed,
+    except for a dataset that is `generated`.
     """
 
     info: SourceInfo
@@ -83,6 +84,13 @@ class Source:
     fingerprint: Callable[[Path, Path | None], str]
     downloads: tuple[str, ...] = ()
     generated: bool = False
+    coordinates_file: str | None = None
+
+    def coordinates(self, path: Path, geo: Path | None) -> Path | None:
+        """Return the file that says where the images were taken, if there is one."""
+        if geo is None and self.coordinates_file is not None:
+            return folder.find_beside(path, self.coordinates_file)
+        return geo
 
 
 # --- How the sources are told apart from earlier states of themselves ---------------------------
@@ -140,6 +148,7 @@ def _generate(path: None, *, spec: SyntheticSpec) -> Iterator[ImageStream]:
 
 # --- The sources --------------------------------------------------------------------------------
 
+SYNTHETIC = "synthetic"
 _SEEDED_SPLIT = "80/20, stratified, seeded"
 _SO2SAT_URL = "https://dataserv.ub.tum.de/index.php/s/m1483140/download?path=%2F&files="
 
@@ -168,6 +177,7 @@ _ALL = (
         options={"size": eurosat.SIDE, "geo": None},
         fingerprint=_images_and_coordinates(eurosat.COORDINATES_FILE),
         downloads=("EuroSAT_RGB.zip",),
+        coordinates_file=eurosat.COORDINATES_FILE,
     ),
     Source(
         SourceInfo(
@@ -235,10 +245,11 @@ _ALL = (
         folder.open_stream,
         options={"size": None, "geo": None},
         fingerprint=_images_and_coordinates(folder.COORDINATES_FILE),
+        coordinates_file=folder.COORDINATES_FILE,
     ),
     Source(
         SourceInfo(
-            name="synthetic",
+            name=SYNTHETIC,
             title="Generated land cover",
             classes=SyntheticSpec().classes,
             image_shape=(SyntheticSpec().size, SyntheticSpec().size, SyntheticSpec().channels),
@@ -266,8 +277,8 @@ def find_source(name: str) -> Source:
     """Return a source by name; the error for an unknown name suggests the nearest."""
     if name in SOURCES:
         return SOURCES[name]
-    near = difflib.get_close_matches(name.lower(), SOURCES, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    near = closest(name.lower(), SOURCES)
+    hint = f"did you mean {near!r}? " if near else ""
     raise DataError(f"there is no source {name!r}; {hint}known are {', '.join(SOURCES)}")
 
 
@@ -287,9 +298,15 @@ def prepare(
     """
     source = find_source(source_name)
     chosen = _chosen_options(source, options or PrepareOptions())
+    if source.generated and path is not None:
+        raise DataError(f"source {source_name} is generated from no files; leave --source out")
     path = path or _downloaded(source)
     name = name or _default_name(source, path, chosen)
-    cache.dataset_folder(name)  # refuses an impossible name before any work
+    try:
+        cache.dataset_folder(name)
+    except DataError as error:  # before any work, and with the remedy of this command
+        raise DataError(f"{error} with --name") from None
+    _refuse_reserved(name, source)
     has_input = source.generated or path is not None
     fingerprint = source.fingerprint(path or Path(), chosen.get("geo")) if has_input else None
     # The coordinate file is in the fingerprint: its contents matter, not where it lies.
@@ -304,7 +321,7 @@ def prepare(
             return None
         try:
             dataset = cache.open_dataset(name)
-            _require_same(dataset, source_name, recorded, fingerprint)
+            _require_same(dataset, source, recorded, fingerprint, path, chosen.get("geo"))
         except DataError:
             if source.generated:  # nothing is lost by generating it again
                 return None
@@ -320,7 +337,10 @@ def prepare(
         if dataset := existing():
             return dataset, False
         with source.open_stream(path, **chosen) as stream:
-            stream = replace(stream, origin={**stream.origin, "fingerprint": fingerprint})
+            origin = {**stream.origin, "fingerprint": fingerprint}
+            if path is not None and (geo := source.coordinates(path, chosen.get("geo"))):
+                origin["coordinates_sha256"] = file_sha256(geo)
+            stream = replace(stream, origin=origin)
             dataset = cache.write_dataset(
                 name, stream, source=source_name, options=recorded, progress=progress
             )
@@ -329,13 +349,45 @@ def prepare(
 
 def synthetic_dataset(spec: SyntheticSpec, progress: Progress | None = None) -> Dataset:
     """Return a generated dataset, made on first use and again whenever the generator changes."""
-    return prepare("synthetic", None, options=PrepareOptions(spec=spec), progress=progress)[0]
+    return prepare(SYNTHETIC, None, options=PrepareOptions(spec=spec), progress=progress)[0]
+
+
+def open_dataset(name: str) -> Dataset:
+    """Open a prepared dataset; the error for one that is not prepared says how to come by it."""
+    if cache.is_prepared(name):
+        return cache.open_dataset(name)
+    prepared = cache.prepared_names()
+    if name in SOURCES and SOURCES[name].downloads:
+        remedy = (
+            f"run `fedorbit data fetch {name}` to download it or `fedorbit data prepare {name} "
+            "--source PATH` if you have its files"
+        )
+    else:
+        near = closest(name, [*prepared, *SOURCES])
+        own = name if name not in SOURCES else "NAME"
+        remedy = f"did you mean {near!r}? " if near and near != name else ""
+        remedy += f"images of your own: `fedorbit data prepare folder --source PATH --name {own}`"
+    raise DataError(
+        f"dataset {name!r} is not prepared (there is no {cache.dataset_folder(name)}); {remedy}; "
+        f"prepared so far: {', '.join(prepared) or 'none'}"
+    )
+
+
+def takes_coordinates(dataset: Dataset) -> bool:
+    """Tell whether a dataset could have been prepared with coordinates."""
+    source = SOURCES.get(dataset.description["source"])
+    return source is not None and "geo" in source.options
 
 
 def _chosen_options(source: Source, options: PrepareOptions) -> dict[str, Any]:
     """Return the source's options as the user wants them; refuse those it does not know."""
     given = {key: value for key, value in vars(options).items() if value is not None}
     for key in given.keys() - source.options.keys():
+        if source.generated:
+            raise DataError(
+                f"source {source.info.name} is generated by [data.synthetic] of a configuration "
+                f"and has no --{key}; set it there, such as -o data.synthetic.size=16"
+            )
         raise DataError(
             f"source {source.info.name} has no option {key}; "
             f"allowed are: {', '.join(source.options) or 'none'}"
@@ -371,14 +423,42 @@ def _no_input(source: Source) -> str:
     )
 
 
+def _refuse_reserved(name: str, source: Source) -> None:
+    """Keep names that mean a source for that source: `eurosat` must be EuroSAT."""
+    owner = SYNTHETIC if name.startswith(f"{SYNTHETIC}-") else name
+    # A run that asks for `synthetic` gets images by its own settings, never a dataset of that name.
+    if owner in SOURCES and (owner != source.info.name or name == SYNTHETIC):
+        raise DataError(
+            f"{name!r} is kept for images of the source {owner}; choose another name with --name"
+        )
+
+
+def _same_contents(origin: dict[str, str], path: Path, geo: Path | None) -> bool:
+    """Compare an archive and its coordinates with the checksums of those that were read."""
+    return origin.get("sha256") == file_sha256(path) and origin.get("coordinates_sha256") == (
+        file_sha256(geo) if geo is not None else None
+    )
+
+
 def _require_same(
-    dataset: Dataset, source_name: str, options: dict[str, Any], fingerprint: str | None
+    dataset: Dataset,
+    source: Source,
+    options: dict[str, Any],
+    fingerprint: str | None,
+    path: Path | None,
+    geo: Path | None,
 ) -> None:
     """Refuse to pass off a dataset that was prepared from something else for what is asked."""
+    origin = dataset.description["origin"]
     then = {"source": dataset.description["source"], **dataset.description["options"]}
-    now = {"source": source_name, **options}
+    now = {"source": source.info.name, **options}
     if fingerprint is not None:
-        then["files"] = dataset.description["origin"].get("fingerprint")
+        if then == now and fingerprint != origin.get("fingerprint"):
+            # Copied to another place or touched; of an archive the contents can tell.
+            geo = source.coordinates(path, geo) if path is not None else None
+            if path is not None and path.is_file() and _same_contents(origin, path, geo):
+                return
+        then["files"] = origin.get("fingerprint")
         now["files"] = fingerprint
     differences = [
         f"{key} was {then.get(key)}, now {now.get(key)}"

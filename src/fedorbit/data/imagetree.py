@@ -164,7 +164,9 @@ def blame_file(where: str) -> Iterator[None]:
     except (DataError, MemoryError):
         raise
     except Exception as error:  # damaged bytes raise anything: struct.error, zlib.error, EOFError …
-        reason = f"{type(error).__name__}: {error}".rstrip(": ")
+        # Pillow names the buffer it was handed, which tells a user nothing.
+        what = re.sub(r"\s*<_io\.[^>]*>", "", str(error))
+        reason = f"{type(error).__name__}: {what}".rstrip(": ")
         # An errno means that the system failed; decoders raise OSError without one.
         system = isinstance(error, OSError) and error.errno is not None
         remedy = "check the disk and its permissions" if system else "get this file again"
@@ -206,9 +208,8 @@ class ImageTree:
         """Describe the path for the records: name and, for an archive, size and SHA-256."""
         if self.path.is_dir():
             return {"folder": self.path.resolve().name}
-        with self.path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
         size_bytes = self.path.stat().st_size
+        digest = file_sha256(self.path)
         return {"file": self.path.name, "size_bytes": str(size_bytes), "sha256": digest}
 
     def require_classes(self, names: tuple[str, ...], title: str) -> None:
@@ -238,6 +239,12 @@ def open_tree(path: Path) -> Iterator[ImageTree]:
         yield _arrange(path, container)
 
 
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's contents."""
+    with blame_file(str(path)), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _where(path: Path, member: str) -> str:
     return str(path / member) if path.is_dir() else f"{path}!{member}"
 
@@ -248,10 +255,13 @@ def _some(names: list[str]) -> str:
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
 
 
-def _natural(name: str) -> tuple[list[Any], str]:
+def _natural(name: str) -> tuple[list[str], str]:
     """Return a sort key under which numbers in a name count as numbers."""
-    words = re.split(r"(\d+)", name.rpartition(".")[0])  # without suffix: `x` comes before `x1`
-    return [int(word) if i % 2 else word for i, word in enumerate(words)], name
+    words = re.split(r"([0-9]+)", name.rpartition(".")[0])  # without suffix: `x` before `x1`
+    # Of two numbers the one with more digits is the larger; Python refuses to read very long ones.
+    numbers = [word.lstrip("0") for word in words[1::2]]
+    words[1::2] = [f"{len(number):08d}{number}" for number in numbers]
+    return words, name
 
 
 def _inner_parts(path: Path, member: str) -> tuple[str, ...]:
@@ -265,6 +275,15 @@ def _inner_parts(path: Path, member: str) -> tuple[str, ...]:
             "do not use this archive, get it again from its publisher"
         )
     return inner.parts
+
+
+def _refuse_undecodable(path: Path, member: str) -> None:
+    """Refuse a name that is not UTF-8: records and figures could not hold it."""
+    try:
+        member.encode()
+    except UnicodeEncodeError:
+        shown = member.encode(errors="backslashreplace").decode()
+        raise DataError(f"{_where(path, shown)} has a name that is not UTF-8; rename it") from None
 
 
 def _is_hidden(parts: tuple[str, ...]) -> bool:
@@ -283,6 +302,8 @@ def _arrange(path: Path, container: _Container) -> ImageTree:
     folders = {_inner_parts(path, name) for name in container.folders}
     folders |= {parts[:depth] for parts in parts_of.values() for depth in range(1, len(parts))}
     parts_of = {name: parts for name, parts in parts_of.items() if not _is_hidden(parts)}
+    for parts in (*parts_of.values(), *folders):
+        _refuse_undecodable(path, "/".join(parts))
 
     suffix_of = {name: PurePosixPath(name).suffix.lower() for name in parts_of}
     images = {name: parts for name, parts in parts_of.items() if suffix_of[name] in _IMAGES}

@@ -29,11 +29,7 @@ def class_histograms(counts: ArrayLike, smoothing: float = SIMILARITY_SMOOTHING)
 
 def jensen_shannon_distances(histograms: Floats) -> Floats:
     """Pairwise distances `[orbit, orbit]` (`eq:m_jsd`), in [0, 1] through log2."""
-    p, q = histograms[:, None, :], histograms[None, :, :]
-    m = (p + q) / 2.0
-    divergence = (_relative_entropy(p, m) + _relative_entropy(q, m)) / 2.0
-    # Rounding can leave -1e-17 for equal histograms.
-    return np.asarray(np.sqrt(np.clip(divergence, 0.0, 1.0)))
+    return np.array([_distances_from(p, histograms) for p in histograms])
 
 
 def similarity_coefficient(counts: ArrayLike, smoothing: float = SIMILARITY_SMOOTHING) -> float:
@@ -41,9 +37,19 @@ def similarity_coefficient(counts: ArrayLike, smoothing: float = SIMILARITY_SMOO
 
     A single orbit has no pair and is like itself: beta is 1.
     """
-    distances = jensen_shannon_distances(class_histograms(counts, smoothing))
-    pairs = np.triu_indices(len(distances), k=1)
-    return float(1.0 - distances[pairs].mean()) if len(pairs[0]) else 1.0
+    histograms = class_histograms(counts, smoothing)
+    if len(histograms) < 2:
+        return 1.0
+    # Row by row: all pairs of a few thousand orbits and their classes would fill the memory.
+    pairs = [_distances_from(p, histograms[i + 1 :]) for i, p in enumerate(histograms[:-1])]
+    return float(1.0 - np.concatenate(pairs).mean())
+
+
+def _distances_from(p: Floats, others: Floats) -> Floats:
+    m = (p + others) / 2.0
+    divergence = (_relative_entropy(p, m) + _relative_entropy(others, m)) / 2.0
+    # Rounding can leave -1e-17 for equal histograms.
+    return np.asarray(np.sqrt(np.clip(divergence, 0.0, 1.0)))
 
 
 def _relative_entropy(p: Floats, m: Floats) -> Floats:

@@ -1,8 +1,10 @@
 """From a name in the configuration to a model, its layout and its first parameters."""
 
 import importlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -64,10 +66,12 @@ def model_spec(
 
 
 def load_object(path: str, setting: str) -> Callable[..., nn.Module]:
-    """Import `package.module:name`."""
+    """Import `package.module:name`; the current folder is searched too, as `python -m` would."""
     module_name, colon, attribute = path.partition(":")
     if not colon or not module_name or not attribute:
         raise ModelError(f"{setting} must be a known name or package.module:name, got {path!r}")
+    if not {"", str(Path.cwd())} & set(sys.path):
+        sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:

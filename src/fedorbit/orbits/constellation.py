@@ -16,6 +16,7 @@ from fedorbit.orbits.earth import (
     WGS84,
     Floats,
     Geoid,
+    as_utc,
     greenwich_angle_rad,
     julian_date,
     rotate_to_earth_fixed,
@@ -78,6 +79,7 @@ def walker(
     `argument_of_latitude_deg` is that of satellite 0 of plane 0 at t = 0. Without `start` the
     Greenwich meridian is on the inertial x axis at t = 0; with it, where it was at that moment.
     """
+    start = as_utc(start) if start else None
     total = planes * satellites_per_plane
     plane, slot = np.divmod(np.arange(total), satellites_per_plane)
     return Constellation(
@@ -111,15 +113,16 @@ def from_element_sets(
 ) -> Constellation:
     """Group real satellites into orbits by plane.
 
-    Satellites share an orbit when no gap in inclination or right ascension between neighbours
-    exceeds `plane_tolerance_deg`, nor one in altitude `altitude_tolerance_km`. Node positions are
-    compared at one moment, the start (default: the newest epoch), since nodes drift by degrees
-    per day. Orbits come sorted by inclination, altitude and node, satellites by latitude argument.
+    Satellites share an orbit when no gap in inclination or node between neighbours exceeds
+    `plane_tolerance_deg`, nor one in altitude `altitude_tolerance_km`. The gap between two nodes is
+    the angle that it puts between their planes, about sin(inclination) times the difference: near
+    the equator a node says nothing. Nodes are compared at one moment, the start (default: the
+    newest epoch), since they drift by degrees per day. Orbits come sorted by inclination, altitude
+    and node, satellites by their angle along the orbit.
     """
     if not element_sets:
         raise ElementSetError("there is no element set; a constellation needs at least one")
-    if start is None:
-        start = max(e.epoch for e in element_sets)
+    start = as_utc(start) if start else max(e.epoch for e in element_sets)
     _refuse_expired(element_sets, start, horizon_s, max_age_days)
     julian_day, day_fraction = julian_date(start)
 
@@ -136,13 +139,27 @@ def from_element_sets(
     ) % (2.0 * np.pi)
 
     orbits = [np.arange(len(element_sets))]
-    for values, tolerance, period in (
-        (inclination_deg, plane_tolerance_deg, None),
-        (altitude_km, altitude_tolerance_km, None),
-        (raan_deg, plane_tolerance_deg, 360.0),
+    for values, tolerance in (
+        (inclination_deg, plane_tolerance_deg),
+        (altitude_km, altitude_tolerance_km),
     ):
-        orbits = [part for orbit in orbits for part in _split(orbit, values, tolerance, period)]
-    orbits = [orbit[np.argsort(latitude_argument_rad[orbit], kind="stable")] for orbit in orbits]
+        orbits = [part for orbit in orbits for part in _split(orbit, values, tolerance)]
+    orbits = [
+        part
+        for orbit in orbits
+        for part in _split_by_node(orbit, raan_deg, inclination_deg, plane_tolerance_deg)
+    ]
+    orbits = [
+        orbit[
+            np.argsort(
+                _angle_along_orbit_rad(
+                    latitude_argument_rad[orbit], raan_deg[orbit], inclination_deg[orbit]
+                ),
+                kind="stable",
+            )
+        ]
+        for orbit in orbits
+    ]
     order = np.concatenate(orbits)
     names = [element_sets[i].name for i in order]
     return Constellation(
@@ -154,19 +171,34 @@ def from_element_sets(
     )
 
 
-def _split(
-    members: NDArray[np.int64], values: Floats, tolerance: float, period: float | None
-) -> list[NDArray[np.int64]]:
+def _split(members: NDArray[np.int64], values: Floats, tolerance: float) -> list[NDArray[np.int64]]:
     """Sort members by value and cut where neighbours differ by more than the tolerance."""
     order = members[np.argsort(values[members], kind="stable")]
-    steps = np.diff(values[order])
-    if period is not None:
-        # On a circle, begin after the widest gap, so that no orbit spans the end.
-        gaps = np.append(steps, values[order[0]] + period - values[order[-1]])
-        order = np.roll(order, -1 - int(np.argmax(gaps)))
-        steps = np.diff(values[order]) % period
-    parts = np.split(order, np.flatnonzero(steps > tolerance) + 1)
-    return sorted(parts, key=lambda part: float(values[part[0]]))
+    return np.split(order, np.flatnonzero(np.diff(values[order]) > tolerance) + 1)
+
+
+def _split_by_node(
+    members: NDArray[np.int64], raan_deg: Floats, inclination_deg: Floats, tolerance_deg: float
+) -> list[NDArray[np.int64]]:
+    """Sort members by node and cut where the planes of neighbours differ too much."""
+    order = members[np.argsort(raan_deg[members], kind="stable")]
+    # On a circle, begin after the widest gap, so that no orbit spans the end.
+    gaps_deg = np.append(np.diff(raan_deg[order]), raan_deg[order[0]] + 360.0 - raan_deg[order[-1]])
+    order = np.roll(order, -1 - int(np.argmax(gaps_deg)))
+    half_step_rad = np.radians(np.diff(raan_deg[order]) % 360.0) / 2.0
+    tilt = np.sin(np.radians(inclination_deg[members].mean()))
+    between_planes_deg = np.degrees(2.0 * np.arcsin(tilt * np.sin(half_step_rad)))
+    parts = np.split(order, np.flatnonzero(between_planes_deg > tolerance_deg) + 1)
+    return sorted(parts, key=lambda part: float(raan_deg[part[0]]))
+
+
+def _angle_along_orbit_rad(
+    latitude_argument_rad: Floats, raan_deg: Floats, inclination_deg: Floats
+) -> Floats:
+    """Angles of one orbit's satellites from the node of its first, which counts for all."""
+    node_rad = np.radians((raan_deg - raan_deg[0] + 180.0) % 360.0 - 180.0)
+    shift_rad = np.cos(np.radians(inclination_deg)) * node_rad
+    return np.asarray((latitude_argument_rad + shift_rad) % (2.0 * np.pi))
 
 
 def _refuse_expired(

@@ -75,14 +75,17 @@ def rotate_to_earth_fixed(r_eci_km: Floats, earth_angle_rad: Floats) -> Floats:
     return r_ecef_km
 
 
+def as_utc(moment: datetime) -> datetime:
+    """Return the same moment in UTC; one without an offset is in UTC already."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
 def julian_date(moment: datetime) -> tuple[float, float]:
     """Split a moment into a whole-day Julian date and a day fraction; naive means UTC.
 
     Two numbers, since one float64 Julian date resolves only about 40 microseconds.
     """
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    since_epoch = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    since_epoch = as_utc(moment) - datetime(1970, 1, 1, tzinfo=UTC)
     seconds = since_epoch.seconds + since_epoch.microseconds / 1e6
     return JULIAN_DATE_OF_UNIX_EPOCH + since_epoch.days, seconds / SECONDS_PER_DAY
 

@@ -4,7 +4,9 @@ A file is checked as a whole before anything is used: a set that fails its check
 rejects, is an error that names the file, the place in it and the reason.
 """
 
+import csv
 import json
+import math
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,8 +20,24 @@ from sgp4.api import SGP4_ERRORS, WGS72, Satrec
 from sgp4.conveniences import sat_epoch_datetime
 
 from fedorbit.errors import ElementSetError
+from fedorbit.orbits.earth import as_utc
 
 TLE_LINE_LENGTH = 69
+TEXTS = ("CLASSIFICATION_TYPE", "OBJECT_ID", "EPOCH")
+INTEGERS = ("EPHEMERIS_TYPE", "ELEMENT_SET_NO", "REV_AT_EPOCH", "NORAD_CAT_ID")
+RANGES = {
+    "MEAN_MOTION": (1e-3, 20.0, "revolutions per day"),  # 17 graze the ground
+    "ECCENTRICITY": (0.0, 0.999, ""),
+    "INCLINATION": (0.0, 180.0, "degrees"),
+    "RA_OF_ASC_NODE": (-360.0, 360.0, "degrees"),
+    "ARG_OF_PERICENTER": (-360.0, 360.0, "degrees"),
+    "MEAN_ANOMALY": (-360.0, 360.0, "degrees"),
+    "BSTAR": (-math.inf, math.inf, ""),
+    "MEAN_MOTION_DOT": (-math.inf, math.inf, ""),
+    "MEAN_MOTION_DDOT": (-math.inf, math.inf, ""),
+}
+"""Least and greatest values: SGP4 takes others without a word and returns positions at random."""
+YEARS = (1957, 2056)  # an SGP4 record knows two digits of the year
 
 
 @dataclass(frozen=True)
@@ -41,28 +59,44 @@ def read_element_sets(path: Path) -> list[ElementSet]:
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ElementSetError(f"cannot read element set file {path}: {error}") from None
-    begin = text.lstrip()[:1]
-    try:
-        if begin == "<":
-            sets = list(_from_omm(path, omm.parse_xml(StringIO(text))))
-        elif begin in ("[", "{"):
-            records = json.loads(text)
-            sets = list(_from_omm(path, records if isinstance(records, list) else [records]))
-        elif "MEAN_MOTION" in text.split("\n", 1)[0]:
-            sets = list(_from_omm(path, omm.parse_csv(StringIO(text))))
-        else:
-            sets = list(_from_tle(path, text))
-    except (ElementTree.ParseError, json.JSONDecodeError) as error:
-        raise ElementSetError(f"{path} is not a well-formed OMM file: {error}") from None
-    except AttributeError:
-        # sgp4.omm follows segment/data/meanElements without looking.
-        raise ElementSetError(f"{path} has an OMM segment without mean elements") from None
+    records = _omm_records(path, text)
+    placed = _from_tle(path, text) if records is None else _from_omm(path, records)
+    sets: list[ElementSet] = []
+    place_of: dict[int, str] = {}
+    for where, element_set in placed:
+        number = element_set.satrec.satnum
+        if number in place_of:
+            raise ElementSetError(
+                f"{where}: satellite {number} stands in {place_of[number]} already; "
+                "keep one element set per satellite"
+            )
+        place_of[number] = where
+        sets.append(element_set)
     if not sets:
         raise ElementSetError(f"{path} holds no element set; expected TLE lines or OMM records")
     return sets
 
 
-def _from_tle(path: Path, text: str) -> Iterator[ElementSet]:
+def _omm_records(path: Path, text: str) -> list[Any] | None:
+    """Return the records of an OMM file, or None if the text is not one."""
+    begin = text.lstrip()[:1]
+    try:
+        if begin == "<":
+            return list(omm.parse_xml(StringIO(text)))
+        if begin in ("[", "{"):
+            records = json.loads(text)
+            return records if isinstance(records, list) else [records]
+        if "MEAN_MOTION" in text.split("\n", 1)[0]:
+            return list(omm.parse_csv(StringIO(text)))
+    except (ElementTree.ParseError, csv.Error, ValueError, RecursionError) as error:
+        raise ElementSetError(f"{path} is not a well-formed OMM file: {error}") from None
+    except (AttributeError, TypeError):
+        # sgp4.omm follows segment/data/meanElements without looking.
+        raise ElementSetError(f"{path} has an OMM segment without mean elements") from None
+    return None
+
+
+def _from_tle(path: Path, text: str) -> Iterator[tuple[str, ElementSet]]:
     lines = [(n, line.rstrip()) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
     position, name = 0, None
     while position < len(lines):
@@ -89,11 +123,28 @@ def _from_tle(path: Path, text: str) -> Iterator[ElementSet]:
             satrec = Satrec.twoline2rv(line, next_line)
         except ValueError as error:
             raise ElementSetError(f"{path}, line {number}: {error}") from None
-        yield _checked(f"{path}, line {number}", name or f"satellite {satrec.satnum_str}", satrec)
+        where = f"{path}, line {number}"
+        for field, value in (
+            ("MEAN_MOTION", satrec.no_kozai * 720.0 / math.pi),
+            ("ECCENTRICITY", satrec.ecco),
+            ("INCLINATION", math.degrees(satrec.inclo)),
+            ("RA_OF_ASC_NODE", math.degrees(satrec.nodeo)),
+            ("ARG_OF_PERICENTER", math.degrees(satrec.argpo)),
+            ("MEAN_ANOMALY", math.degrees(satrec.mo)),
+            ("BSTAR", satrec.bstar),
+        ):
+            _check_range(where, field, value)
+        yield where, _checked(where, name or f"satellite {satrec.satnum_str}", satrec)
         position, name = position + 2, None
 
 
 def _check_tle_line(path: Path, number: int, line: str) -> None:
+    if not line.isascii():
+        foreign = next(c for c in line if not c.isascii())
+        raise ElementSetError(
+            f"{path}, line {number}: a TLE line holds ASCII characters only, got {foreign!r}; "
+            "the element set is damaged, get it again"
+        )
     if len(line) != TLE_LINE_LENGTH:
         raise ElementSetError(
             f"{path}, line {number}: a TLE line has {TLE_LINE_LENGTH} characters, got {len(line)}"
@@ -106,26 +157,83 @@ def _check_tle_line(path: Path, number: int, line: str) -> None:
         )
 
 
-def _from_omm(path: Path, records: Iterable[Any]) -> Iterator[ElementSet]:
+def _from_omm(path: Path, records: Iterable[Any]) -> Iterator[tuple[str, ElementSet]]:
     for index, fields in enumerate(records):
         where = f"{path}, record {index + 1}"
         if not isinstance(fields, Mapping):
             raise ElementSetError(f"{where}: expected an object with OMM fields")
         satrec = Satrec()
         try:
-            omm.initialize(satrec, fields, WGS72)
-        except KeyError as error:
-            raise ElementSetError(f"{where}: the OMM field {error.args[0]} is missing") from None
-        except (TypeError, ValueError) as error:
+            omm.initialize(satrec, _checked_fields(where, fields), WGS72)
+        except (TypeError, ValueError, OverflowError) as error:
             raise ElementSetError(f"{where}: {error}") from None
         name = str(fields.get("OBJECT_NAME") or fields.get("NORAD_CAT_ID"))
-        yield _checked(where, name, satrec)
+        yield where, _checked(where, name, satrec)
+
+
+def _checked_fields(where: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that SGP4 needs, each of its type and within its range."""
+    checked: dict[str, Any] = {}
+    for field in (*TEXTS, *INTEGERS, *RANGES):
+        if field not in fields:
+            raise ElementSetError(f"{where}: the OMM field {field} is missing")
+        value = fields[field]
+        if value is None or value == "":
+            raise ElementSetError(
+                f"{where}: the OMM field {field} is empty; the record may be cut short, "
+                "get the file again"
+            )
+        try:
+            if field in INTEGERS:
+                checked[field] = int(value)
+            elif field in RANGES:
+                checked[field] = float(value)
+            else:
+                checked[field] = str(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ElementSetError(
+                f"{where}: the OMM field {field} must be a number, got {str(value)[:40]!r}"
+            ) from None
+        if field in RANGES:
+            _check_range(where, field, checked[field])
+    checked["EPOCH"] = _epoch(where, checked["EPOCH"])
+    return checked
+
+
+def _check_range(where: str, field: str, value: float) -> None:
+    low, high, unit = RANGES[field]
+    if not (math.isfinite(value) and low <= value <= high):
+        allowed = f"from {low:g} to {high:g}" if math.isfinite(high) else "a finite number"
+        raise ElementSetError(
+            f"{where}: {field} must be {allowed}{unit and ' ' + unit}, got {value:g}; "
+            "the element set is damaged, get it again"
+        )
+
+
+def _epoch(where: str, text: str) -> str:
+    """Return an epoch as `omm.initialize` reads it: with a fraction, and without a zone."""
+    try:
+        epoch = as_utc(datetime.fromisoformat(text)) if "T" in text else None
+    except (ValueError, OverflowError):
+        epoch = None
+    if epoch is None or not YEARS[0] <= epoch.year <= YEARS[1]:
+        raise ElementSetError(
+            f"{where}: EPOCH must be a moment such as 2026-03-01T12:00:00.000000, "
+            f"in the years {YEARS[0]} to {YEARS[1]}, got {text[:40]!r}"
+        )
+    return epoch.strftime("%Y-%m-%dT%H:%M:%S.%f")
 
 
 def _checked(where: str, name: str, satrec: Satrec) -> ElementSet:
     error = satrec.error
+    r_km: tuple[float, ...] = ()
     if not error:
-        error, _, _ = satrec.sgp4(satrec.jdsatepoch, satrec.jdsatepochF)
+        error, r_km, _ = satrec.sgp4(satrec.jdsatepoch, satrec.jdsatepochF)
     if error:
         raise ElementSetError(f"{where}: SGP4 rejects {name}: {SGP4_ERRORS[error]}")
+    if not all(map(math.isfinite, r_km)):
+        raise ElementSetError(
+            f"{where}: SGP4 finds no position for {name} at its epoch; "
+            "the element set is damaged, get it again"
+        )
     return ElementSet(name, sat_epoch_datetime(satrec).astimezone(UTC), satrec)

@@ -1,8 +1,9 @@
-"""How often each satellite flies over a place: closest approaches within its swath.
+"""How often each satellite flies over a place: how often its swath comes to cover it.
 
-A pass counts once, at its closest approach. Between grid points the cosine of the angle between
-place and sub-satellite point is a parabola to better than 1e-7, so its maximum is known without
-a finer grid, and a pass that only grazes the swath between two points is not lost.
+A pass counts once, when the swath reaches the place; who is covered at the start has one already.
+Between grid points the cosine of the angle between place and sub-satellite point is a parabola to
+better than 1e-7, so its extrema are known without a finer grid: a pass that only grazes the place
+between two points is not lost, nor is a short interruption of one.
 """
 
 import numpy as np
@@ -44,11 +45,12 @@ def count_passes(
         ]
     )
     counts = np.zeros((len(places), constellation.satellites), dtype=np.int32)
-    steps = int(np.ceil(horizon_s / GRID_STEP_S))
+    steps = max(1, int(np.ceil(horizon_s / GRID_STEP_S)))
+    step_s = horizon_s / steps  # so that the grid ends where the horizon does
     values_per_step = max(len(cells), 100) * constellation.satellites
     for rows in time_chunks(steps + 1, values_per_step, "counting overflights", progress):
-        # One more point on each side: a maximum needs both of its neighbours.
-        times_s = np.arange(rows.start - 1, rows.stop + 1) * GRID_STEP_S
+        # One more point on each side: an extremum needs both of its neighbours.
+        times_s = np.arange(rows.start - 1, rows.stop + 1) * step_s
         r_km = constellation.r_ecef_km(times_s)
         distance_km = np.linalg.norm(r_km, axis=-1)
         directions = r_km / distance_km[..., None]
@@ -58,6 +60,7 @@ def count_passes(
             assert swath_half_width_km is not None
             swath_rad = np.full(distance_km.shape, swath_half_width_km / EARTH_RADIUS_KM)
         step_rad = np.arccos(np.clip(_dots(directions[1:], directions[:-1]).min(), -1.0, 1.0))
+        edge = np.cos(swath_rad)
         # First cell by cell: only the steps that come near a cell are looked at place by place.
         near_rad = swath_rad[1:-1] + step_rad
         for cell, members in enumerate(cells):
@@ -65,15 +68,43 @@ def count_passes(
             step, satellite = np.nonzero(directions[1:-1] @ centres[cell] >= reach)
             if step.size:
                 before, here, after = (
-                    places[members] @ directions[step + shift, satellite].T for shift in range(3)
+                    places[members] @ directions[step + shift, satellite].T
+                    - edge[step + shift, satellite]
+                    for shift in range(3)
                 )
-                is_closest = (here > before) & (here >= after)
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    peak = here + (after - before) ** 2 / (8.0 * (2.0 * here - before - after))
-                is_pass = is_closest & (peak >= np.cos(swath_rad[step + 1, satellite]))
-                place, which = np.nonzero(is_pass)
+                is_first, is_last = rows.start + step == 0, rows.start + step == steps
+                place, which = np.nonzero(_begins(before, here, after, is_first, is_last))
                 np.add.at(counts, (members[place], satellite[which]), 1)
     return counts
+
+
+def _begins(
+    before: Floats,
+    here: Floats,
+    after: Floats,
+    is_first: NDArray[np.bool_],
+    is_last: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Tell at which grid points a pass begins, from margins `[place, step]` around each.
+
+    A place is covered where its margin, the cosine of its distance minus that of the swath's edge,
+    is at least 0.
+    """
+    covered = here >= 0.0
+    begins = covered & ((before < 0.0) | is_first)
+    # Extrema between grid points whose sign none of these has: a pass, or the gap between two.
+    peaks = ~covered & (here > before) & (here >= after)
+    dips = covered & (here < before) & (here <= after)
+    place, step = np.nonzero(peaks | dips)
+    bend = 2.0 * here[place, step] - before[place, step] - after[place, step]
+    slope = after[place, step] - before[place, step]
+    extremum = here[place, step] + slope**2 / (8.0 * bend)
+    offset = slope / (2.0 * bend)  # in steps, from the grid point in the middle
+    is_inside = ~(is_first[step] & (offset < 0.0)) & ~(is_last[step] & (offset > 0.0))
+    other_sign = (extremum >= 0.0) != covered[place, step]
+    hidden = is_inside & other_sign
+    begins[place[hidden], step[hidden]] = True
+    return begins
 
 
 def _swath_rad(distance_km: Floats, min_elevation_rad: float) -> Floats:

@@ -17,33 +17,41 @@ from fedorbit.data.similarity import (
 from fedorbit.report import style
 
 SHEET_COLUMNS = 12
+MAX_SHEET_CLASSES = 100
+MAX_SHEET_SIDE = 128
+"""Pixels of a picture on the contact sheet; of larger ones every n-th pixel is shown."""
 MAX_LABELLED = 45
 
 
+@style.plain_text
 def contact_sheet(dataset: Dataset) -> Figure:
     """Show some images of every class, evenly spread over the dataset."""
-    classes = len(dataset.class_names)
-    size = dataset.images.shape[1]
-    sheet = np.full((classes * (size + 2), SHEET_COLUMNS * (size + 2), 3), 255, dtype=np.uint8)
+    names = dataset.class_names[:MAX_SHEET_CLASSES]
+    classes = len(names)
+    every = -(-max(dataset.images.shape[1:3]) // MAX_SHEET_SIDE)
+    height, width = (-(-side // every) for side in dataset.images.shape[1:3])
+    sheet = np.full((classes * (height + 2), SHEET_COLUMNS * (width + 2), 3), 255, dtype=np.uint8)
     for label in range(classes):
         members = np.flatnonzero(dataset.labels == label)
         spread = np.linspace(0, len(members) - 1, min(SHEET_COLUMNS, len(members))).astype(int)
-        pictures = displayable(dataset.images[members[spread]])
+        pictures = displayable(dataset.images[members[spread], ::every, ::every])
         for column, picture in enumerate(pictures):
-            y, x = label * (size + 2), column * (size + 2)
-            sheet[y : y + picture.shape[0], x : x + picture.shape[1]] = picture
+            y, x = label * (height + 2), column * (width + 2)
+            sheet[y : y + height, x : x + width] = picture
     # About 6 of 8 inches are left for the pictures beside the class names.
-    figure = style.new_figure(8.0, 0.5 + 6.0 * classes / SHEET_COLUMNS)
+    height_in = 6.0 * sheet.shape[0] / sheet.shape[1]
+    figure = style.new_figure(8.0, float(np.clip(0.5 + height_in, 1.5, 60.0)))
     axes = figure.subplots()
     axes.imshow(sheet, interpolation="nearest")
     axes.set_anchor("E")  # room to spare goes to the class names
-    axes.set_yticks(np.arange(classes) * (size + 2) + size / 2, dataset.class_names, fontsize=8)
+    axes.set_yticks(np.arange(classes) * (height + 2) + height / 2, names, fontsize=8)
     axes.set_xticks([])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
+    shown = f", first {classes} classes" if classes < len(dataset.class_names) else ""
     axes.set_title(
         f"{dataset.name}: {len(dataset.labels):,} images of "
-        f"{size} x {dataset.images.shape[2]} x {dataset.images.shape[3]}",
+        f"{' x '.join(map(str, dataset.images.shape[1:]))}{shown}",
         loc="left",
         fontsize=9,
     )
@@ -65,6 +73,7 @@ def displayable(images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.u
     return (255.0 * np.clip(stretched, 0.0, 1.0)).astype(np.uint8)
 
 
+@style.plain_text
 def partition_figure(partition: Partition, dataset: Dataset, title: str) -> Figure:
     """Show training samples per satellite and class, and how alike the orbits are."""
     classes = len(dataset.class_names)

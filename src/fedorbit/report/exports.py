@@ -11,7 +11,14 @@ import numpy as np
 from fedorbit.files import replacing
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.contacts import Contacts
+from fedorbit.orbits.earth import as_utc
 from fedorbit.orbits.visibility import GroundStation, Schedule
+
+CONTACT_COLUMNS = (
+    "station", "orbit", "satellite", "satellite_name", "rise_s", "culmination_s", "set_s",
+    "duration_s", "max_elevation_deg", "cut_at_start", "cut_at_end",
+)  # fmt: skip
+UTC_COLUMNS = ("rise_utc", "culmination_utc", "set_utc")
 
 
 def contact_rows(
@@ -23,7 +30,7 @@ def contact_rows(
     """Return contacts as plain records, all or the first few."""
     rows = []
     for i in range(len(contacts) if first is None else min(first, len(contacts))):
-        row = {
+        row: dict[str, Any] = {
             "station": stations[int(contacts.station[i])].name,
             "orbit": int(contacts.orbit[i]),
             "satellite": int(contacts.satellite[i]),
@@ -37,10 +44,15 @@ def contact_rows(
             "cut_at_end": bool(contacts.cut_at_end[i]),
         }
         if constellation.start is not None:
-            row["rise_utc"] = _utc(constellation.start, contacts.rise_s[i])
-            row["set_utc"] = _utc(constellation.start, contacts.set_s[i])
+            for event in ("rise", "culmination", "set"):
+                row[f"{event}_utc"] = _utc(constellation.start, row[f"{event}_s"])
         rows.append(row)
     return rows
+
+
+def contact_columns(constellation: Constellation) -> list[str]:
+    """Return the keys of a contact's record; moments in UTC need a start."""
+    return [*CONTACT_COLUMNS, *(UTC_COLUMNS if constellation.start is not None else ())]
 
 
 def write_orbit_tables(
@@ -53,12 +65,11 @@ def write_orbit_tables(
     """Write `contacts.csv`, `visibility.csv` and `schedule.npz`; return the files."""
     paths = [folder / name for name in ("contacts.csv", "visibility.csv", "schedule.npz")]
     rows = contact_rows(contacts, constellation, stations)
-    with replacing(paths[0]) as partial, partial.open("w", newline="") as file:
-        header = list(rows[0]) if rows else ["station", "satellite", "rise_s", "set_s"]
-        writer = csv.DictWriter(file, header, lineterminator="\n")
+    with replacing(paths[0]) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, contact_columns(constellation), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    with replacing(paths[1]) as partial, partial.open("w", newline="") as file:
+    with replacing(paths[1]) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(["round", "time_s", *(f"orbit_{o}" for o in range(schedule.orbits))])
         for index, visible in enumerate(schedule.visible.astype(int)):
@@ -75,5 +86,5 @@ def write_orbit_tables(
 
 
 def _utc(start: datetime, seconds: float) -> str:
-    moment = start + timedelta(seconds=float(seconds))
+    moment = as_utc(start) + timedelta(seconds=seconds)
     return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

@@ -22,6 +22,7 @@ MAX_TRACKS = 60
 """More tracks than this hide the map; larger constellations show every n-th satellite."""
 
 
+@style.plain_text
 def timeline(schedule: Schedule) -> Figure:
     """Draw V[round, orbit]: one row per orbit, filled where it is in view."""
     orbits, rounds = schedule.orbits, schedule.rounds
@@ -62,6 +63,7 @@ def timeline(schedule: Schedule) -> Figure:
     return figure
 
 
+@style.plain_text
 def ground_track_map(
     constellation: Constellation, stations: Sequence[GroundStation], duration_s: float
 ) -> Figure:
@@ -72,7 +74,9 @@ def ground_track_map(
     axes.add_collection(PolyCollection(land_rings(), facecolor=style.LAND, edgecolor="none"))
     times_s = np.arange(0.0, duration_s + TRACK_STEP_S, TRACK_STEP_S)
     drawn = _drawn_satellites(constellation)
-    r_ecef_km = constellation.r_ecef_km(times_s)[:, drawn]
+    r_ecef_km = constellation.r_ecef_km_at(
+        np.tile(drawn, len(times_s)), np.repeat(times_s, len(drawn))
+    ).reshape(len(times_s), len(drawn), 3)
     latitude_deg, longitude_deg = latitude_longitude_deg(r_ecef_km)
     for column, satellite in enumerate(drawn):
         orbit = int(constellation.orbit_of_satellite[satellite])

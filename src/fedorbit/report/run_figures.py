@@ -10,6 +10,7 @@ from fedorbit.report import style
 from fedorbit.simulation.records import Record
 
 
+@style.plain_text
 def accuracy_figure(records: Mapping[str, list[Record]]) -> Figure:
     """Draw mean accuracy and spread over the orbits, per round and method."""
     figure = style.new_figure(8.0, 3.4)

@@ -16,8 +16,13 @@ LAND, SEA, GRID = "#dcd8cf", "#f4f8fb", "#c8ccd0"
 FORMATS = ("png", "svg")
 
 # Fixed ids and no date: the same figure is the same file, so it can be committed and compared.
-_SETTINGS: dict[Any, Any] = {"svg.hashsalt": "fedorbit", "svg.fonttype": "none", "font.size": 9}
+_PLAIN_TEXT: dict[Any, Any] = {"text.parse_math": False}  # names may hold a dollar sign
+_SETTINGS = {**_PLAIN_TEXT, "svg.hashsalt": "fedorbit", "svg.fonttype": "none", "font.size": 9}
 _METADATA = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+
+
+plain_text = rc_context(_PLAIN_TEXT)
+"""Decorator of every function that builds a figure: a text remembers how it was to be read."""
 
 
 def colour(index: int) -> str:

@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
@@ -66,19 +66,17 @@ def run_rounds(
     config = world.config
     trainer = world.trainer()
     engine = Engine(trainer, world.data, config.seed, config.engine.workers)
-    fleet = world.fleet(engine)
-    evaluator = Evaluator(engine, world.partition.test)
-    done = load_newest(folder) or Checkpoint(0, method.start(fleet), {"seconds": 0.0}, 0)
-    _restore(fleet.ledger, done.spent)
-    records = RecordFile(folder, done.records_bytes)
-    progress.begin(name, done.rounds_done, config.run.rounds)
     try:
-        with _stopping_on_signals():
+        fleet = world.fleet(engine)
+        evaluator = Evaluator(engine, world.partition.test)
+        done = load_newest(folder) or Checkpoint(0, method.start(fleet), {"seconds": 0.0}, 0)
+        _restore(fleet.ledger, done.spent)
+        with closing(RecordFile(folder, done.records_bytes)) as records, _stopping_on_signals():
+            progress.begin(name, done.rounds_done, config.run.rounds)
             done = _rounds(world, method, folder, progress, fleet, evaluator, records, done)
     finally:
         progress.end()
         engine.close(cancel=True)
-        records.close()
     summary = _summary(world, name, method, fleet, folder, done, trainer.name)
     write_summary(folder, summary)
     return summary

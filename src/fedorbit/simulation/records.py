@@ -23,12 +23,13 @@ class RecordFile:
     def __init__(self, folder: Path, keep_bytes: int = 0) -> None:
         """Open the file of a run; what stands behind `keep_bytes` is dropped."""
         self._path = folder / RECORDS
-        self._file = self._path.open("ab")
-        if keep_bytes > self._file.tell():
+        length = self._path.stat().st_size if self._path.exists() else 0
+        if keep_bytes > length:
             raise RunError(
                 f"{self._path} is shorter than its checkpoint says; it was changed by hand, and "
                 "the run cannot resume; start it again in another folder"
             )
+        self._file = self._path.open("ab")
         self._file.truncate(keep_bytes)
 
     def append(self, record: Record) -> int:

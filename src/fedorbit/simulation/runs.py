@@ -19,6 +19,7 @@ from fedorbit.config import Config, load_config
 from fedorbit.config.files import dumps
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
+from fedorbit.learning.backends import resolve_backend
 from fedorbit.methods import make_method
 from fedorbit.progress import Progress
 from fedorbit.simulation.loop import NobodyWatches, RunProgress, run_rounds
@@ -75,6 +76,7 @@ def run(
 ) -> RunResult:
     """Run every method of a configuration in a new folder; default `runs/1`, `runs/2` …"""
     folder = Path(out) if out is not None else _next_free(Path("runs"))
+    config = _with_backend(config)
     for name in config.run.method:
         make_method(name, config.methods.get(name, {}))
     if (folder / CONFIG).exists():
@@ -101,6 +103,7 @@ def resume(
     if not (folder / CONFIG).is_file():
         raise RunError(f"{folder} holds no run to resume: it has no {CONFIG}")
     stored = load_config(folder / CONFIG)
+    config = _with_backend(config) if config is not None else None
     if config is not None and (keys := differing_keys(stored, config)):
         raise RunError(
             f"{folder} was started with another configuration; it differs in {', '.join(keys)}; "
@@ -158,6 +161,13 @@ def _only_one(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             raise RunError(f"another process runs in {folder}; wait for it or stop it") from None
         yield
+
+
+def _with_backend(config: Config) -> Config:
+    """Write down who trains: kernel and PyTorch round differently, and a run keeps its choice."""
+    engine = config.engine
+    backend = resolve_backend(engine.backend, config.model.name, engine.device)
+    return config.model_copy(update={"engine": engine.model_copy(update={"backend": backend})})
 
 
 def _next_free(root: Path) -> Path:

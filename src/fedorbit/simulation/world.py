@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from fedorbit.config import Config
 from fedorbit.data.cache import Dataset
 from fedorbit.data.partition import Partition
-from fedorbit.errors import ModelError
+from fedorbit.learning.backends import make_trainer, resolve_backend
 from fedorbit.learning.engine import Engine
 from fedorbit.learning.jobs import SgdSettings, TrainingData, standardisation
 from fedorbit.learning.models import ModelSpec, model_spec
-from fedorbit.learning.sgd import TorchTrainer, Trainer
+from fedorbit.learning.sgd import Trainer
 from fedorbit.methods.fleet import Fleet, TrainingPlan
 from fedorbit.orbits.visibility import Schedule
 from fedorbit.progress import Progress
@@ -37,10 +37,8 @@ class World:
         settings = SgdSettings(
             training.batch, training.momentum, training.weight_decay, training.clip_norm
         )
-        try:
-            return TorchTrainer(self.spec, self.data, settings, engine.device)
-        except (RuntimeError, AssertionError) as error:
-            raise ModelError(f"engine.device {engine.device!r} cannot be used: {error}") from None
+        backend = resolve_backend(engine.backend, self.spec.name, engine.device)
+        return make_trainer(backend, self.spec, self.data, settings, engine.device)
 
     def fleet(self, engine: Engine) -> Fleet:
         """Return the world as a method may see it, with nothing spent yet."""

@@ -1,0 +1,41 @@
+"""Who trains: the C kernel where it can, PyTorch otherwise."""
+
+from typing import Literal
+
+from fedorbit.errors import ModelError
+from fedorbit.learning import kernel
+from fedorbit.learning.jobs import SgdSettings, TrainingData
+from fedorbit.learning.kernel_trainer import KernelTrainer
+from fedorbit.learning.models import ModelSpec
+from fedorbit.learning.sgd import TorchTrainer, Trainer
+
+Backend = Literal["kernel", "torch"]
+
+
+def resolve_backend(asked: str, model: str, device: str) -> Backend:
+    """Decide between kernel and PyTorch; the two round differently, so a run keeps its choice."""
+    obstacle = _obstacle(model, device)
+    if asked == "kernel" and obstacle:
+        raise ModelError(f'engine.backend "kernel" cannot be used: {obstacle}; set it to "torch"')
+    return "torch" if asked == "torch" or obstacle else "kernel"
+
+
+def make_trainer(
+    backend: Backend, spec: ModelSpec, data: TrainingData, settings: SgdSettings, device: str
+) -> Trainer:
+    """Return the trainer of a backend."""
+    if backend == "kernel":
+        return KernelTrainer(spec, data, settings)
+    try:
+        return TorchTrainer(spec, data, settings, device)
+    except (RuntimeError, AssertionError) as error:
+        raise ModelError(f"engine.device {device!r} cannot be used: {error}") from None
+
+
+def _obstacle(model: str, device: str) -> str:
+    """Why the kernel cannot be used; empty if it can."""
+    if model != "lenet":
+        return f"it trains lenet only, and the model is {model}"
+    if device != "cpu":
+        return f"it runs on the CPU, and engine.device is {device}"
+    return kernel.unavailable_reason()

@@ -1,0 +1,433 @@
+"""LocalSGD for LeNet in C (AVX2 and FMA), with the results of PyTorch up to rounding.
+
+One call trains over all its epochs on one thread, without the GIL, so satellites run side by side
+on plain threads and share the images. The library is an optional part of the installation: ask
+`available()` first.
+
+Every argument is checked here, before C sees a pointer. A wrong one raises `ValueError`.
+"""
+
+import ctypes
+import math
+import threading
+from collections.abc import Callable
+from ctypes import POINTER, byref, c_double, c_float, c_int, c_int32, c_int64, c_void_p
+from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Images = NDArray[np.uint8] | NDArray[np.float32]
+Indices = NDArray[np.int64]
+Vector = NDArray[np.float32]
+CancelFlag = NDArray[np.int32] | c_int
+"""Non-zero stops a call; may be set from another thread."""
+
+SMALLEST_SIDE = 16
+LARGEST_SIDE = 2048
+MOST_CHANNELS = 64
+"""Offsets inside one padded image are 32-bit in the library; these limits keep them far away."""
+
+_LIBRARY = "_lenet"
+_CANCELLED = 1
+_ALIGNMENT = 64
+
+
+class KernelCancelled(Exception):  # noqa: N818 (not an error: somebody asked for it)
+    """The cancel flag was set; the call has stopped and its work is lost."""
+
+
+class _Input(ctypes.Structure):
+    _fields_ = (
+        ("height", c_int32),
+        ("width", c_int32),
+        ("channels", c_int32),
+        ("classes", c_int32),
+    )
+
+
+class _Data(ctypes.Structure):
+    _fields_ = (
+        ("images", c_void_p),
+        ("bytes", c_int32),
+        ("labels", c_void_p),
+        ("scale", c_void_p),
+        ("shift", c_void_p),
+    )
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = (("workspace", c_void_p), ("scratch", c_void_p))
+
+
+class _Schedule(ctypes.Structure):
+    _fields_ = (
+        ("order", c_void_p),
+        ("epochs", c_int64),
+        ("samples", c_int64),
+        ("batch", c_int64),
+        ("rate", c_float),
+        ("momentum", c_float),
+        ("weight_decay", c_float),
+        ("clip_norm", c_float),
+        ("cancel", c_void_p),
+    )
+
+
+_CALL = (POINTER(_Input), POINTER(_Data), POINTER(_Memory), POINTER(_Schedule))
+_SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "lenet_supported": (c_int, ()),
+    "lenet_parameters": (c_int64, (POINTER(_Input),)),
+    "lenet_workspace_bytes": (c_int64, (POINTER(_Input), c_int64)),
+    "lenet_scratch_bytes": (c_int64, (POINTER(_Input), c_int32)),
+    "lenet_train": (c_int, (*_CALL, c_void_p, c_float, c_void_p, c_void_p)),
+    "lenet_train_apfl": (c_int, (*_CALL, c_void_p, c_void_p, POINTER(c_double))),
+    "lenet_evaluate": (c_int, (*_CALL, c_void_p, POINTER(c_int64), POINTER(c_double))),
+    "lenet_gradient": (c_int, (*_CALL, c_void_p, c_void_p, POINTER(c_double))),
+}
+
+
+@cache
+def _load() -> tuple[ctypes.CDLL | None, str]:
+    """Return the library, or None and why there is none."""
+    folder = Path(__file__).parent
+    names = [folder / f"{_LIBRARY}{suffix}" for suffix in EXTENSION_SUFFIXES]
+    path = next((name for name in names if name.is_file()), None)
+    if path is None:
+        return None, (
+            "the C library was not built at installation; "
+            "install a C compiler (gcc or clang) and reinstall fedorbit"
+        )
+    try:
+        library = ctypes.CDLL(str(path))
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+    except (OSError, AttributeError) as error:
+        return None, f"the C library does not load ({error}); reinstall fedorbit"
+    if not library.lenet_supported():
+        return None, "this CPU has no AVX2 and FMA"
+    return library, ""
+
+
+def available() -> bool:
+    """Return whether the library was built and this CPU can run it."""
+    return _load()[0] is not None
+
+
+def unavailable_reason() -> str:
+    """Return in one line why the kernel is not available; empty if it is."""
+    return _load()[1]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """C structures of one call, and the arrays that they point into."""
+
+    data: _Data
+    schedule: _Schedule
+    keep: tuple[object, ...]
+
+
+class LenetKernel:
+    """LeNet for images [height, width, channels], with parameters as one flat vector.
+
+    The vector holds PyTorch's tensors one after the other: conv1, conv2, fc1, fc2, fc3, each weight
+    before its bias. fc1 reads the feature maps in the order (row, column, map).
+
+    Images are `[n, height, width, channels]`, uint8 or float32, C-contiguous; the network sees
+    `image * scale + shift` with one scale and shift per channel. Nothing that is passed in changes.
+    An instance may be used by many threads at once; for each it keeps the memory of the last call.
+
+    All calls accept `cancel`, which is looked at before each batch: see `KernelCancelled`.
+    """
+
+    parameters: int
+    """Length of the parameter vector."""
+
+    def __init__(self, height: int, width: int, channels: int, classes: int) -> None:
+        if min(height, width) < SMALLEST_SIDE or max(height, width) > LARGEST_SIDE:
+            raise ValueError(
+                f"images must have sides of {SMALLEST_SIDE} (two 5 x 5 convolutions and pools) "
+                f"to {LARGEST_SIDE} pixels, got {height} x {width}"
+            )
+        if not 1 <= channels <= MOST_CHANNELS:
+            raise ValueError(f"images must have 1 to {MOST_CHANNELS} channels, got {channels}")
+        if not 1 <= classes <= np.iinfo(np.int32).max:
+            raise ValueError(f"there must be at least 1 class, got {classes}")
+        library, reason = _load()
+        if library is None:
+            raise RuntimeError(f"the training kernel is not available: {reason}")
+        self._library = library
+        self._input = _Input(height, width, channels, classes)
+        self._shape = (height, width, channels)
+        self._classes = classes
+        self.parameters = int(library.lenet_parameters(byref(self._input)))
+        self._memory = threading.local()
+
+    def train(
+        self,
+        images: Images,
+        labels: Indices,
+        order: Indices,
+        *,
+        start: Vector,
+        scale: Vector,
+        shift: Vector,
+        batch: int,
+        rate: float,
+        momentum: float,
+        weight_decay: float,
+        clip_norm: float | None,
+        anchor: Vector | None = None,
+        pull: float = 0.0,
+        correction: Vector | None = None,
+        cancel: CancelFlag | None = None,
+    ) -> Vector:
+        """Run SGD from `start` over the batches of `order`, `[epochs, n]`; return the end.
+
+        Per step: the gradient of the batch's mean loss, plus `pull * (w - anchor)`, plus
+        `correction`; clipped to the norm `clip_norm` (None or <= 0: not at all); plus
+        `weight_decay * w`; into a momentum that starts at zero; times `rate`.
+        """
+        call = self._call(images, labels, order, scale, shift, cancel, epochs=True)
+        _set_sgd(call.schedule, batch, rate, momentum, weight_decay, clip_norm)
+        self._check_vectors(start=start, anchor=anchor, correction=correction)
+        _check_number("pull", pull)
+        end = start.copy()
+        if order.size == 0:
+            return end
+        anchor_address = None if anchor is None or pull == 0 else anchor.ctypes.data
+        correction_address = None if correction is None else correction.ctypes.data
+        self._run(
+            self._library.lenet_train,
+            call,
+            anchor_address,
+            pull,
+            correction_address,
+            end.ctypes.data,
+            scratch=self._scratch(apfl=False),
+        )
+        return end
+
+    def train_apfl(
+        self,
+        images: Images,
+        labels: Indices,
+        order: Indices,
+        *,
+        w: Vector,
+        v: Vector,
+        alpha: float,
+        scale: Vector,
+        shift: Vector,
+        batch: int,
+        rate: float,
+        momentum: float,
+        weight_decay: float,
+        clip_norm: float | None,
+        cancel: CancelFlag | None = None,
+    ) -> tuple[Vector, Vector, float]:
+        """Run APFL's coupled steps; return the new w, v and alpha.
+
+        Per batch, all from the values before it: w steps with its own gradient; v steps with
+        alpha times the gradient g at the mixture alpha v + (1 - alpha) w; alpha moves against
+        <g, v - w> and stays in [0, 1].
+        """
+        call = self._call(images, labels, order, scale, shift, cancel, epochs=True)
+        _set_sgd(call.schedule, batch, rate, momentum, weight_decay, clip_norm)
+        self._check_vectors(w=w, v=v)
+        if not 0 <= alpha <= 1:
+            raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
+        new_w, new_v, new_alpha = w.copy(), v.copy(), c_double(alpha)
+        if order.size > 0:
+            self._run(
+                self._library.lenet_train_apfl,
+                call,
+                new_w.ctypes.data,
+                new_v.ctypes.data,
+                byref(new_alpha),
+                scratch=self._scratch(apfl=True),
+            )
+        return new_w, new_v, new_alpha.value
+
+    def evaluate(
+        self,
+        images: Images,
+        labels: Indices,
+        indices: Indices,
+        *,
+        parameters: Vector,
+        scale: Vector,
+        shift: Vector,
+        cancel: CancelFlag | None = None,
+    ) -> tuple[int, float]:
+        """Return how many of the samples are classified right, and the sum of their losses."""
+        call = self._call(images, labels, indices, scale, shift, cancel, epochs=False)
+        self._check_vectors(parameters=parameters)
+        correct, loss = c_int64(), c_double()
+        if indices.size > 0:
+            function = self._library.lenet_evaluate
+            self._run(function, call, parameters.ctypes.data, byref(correct), byref(loss))
+        return correct.value, loss.value
+
+    def gradient(
+        self,
+        images: Images,
+        labels: Indices,
+        indices: Indices,
+        *,
+        parameters: Vector,
+        scale: Vector,
+        shift: Vector,
+    ) -> tuple[Vector, float]:
+        """Return the gradient of the samples' mean loss, and that loss."""
+        call = self._call(images, labels, indices, scale, shift, None, epochs=False)
+        self._check_vectors(parameters=parameters)
+        if indices.size == 0:
+            raise ValueError("a gradient needs at least 1 sample, got 0 indices")
+        gradient, loss = np.empty(self.parameters, np.float32), c_double()
+        function = self._library.lenet_gradient
+        self._run(function, call, parameters.ctypes.data, gradient.ctypes.data, byref(loss))
+        return gradient, loss.value
+
+    def _call(
+        self,
+        images: Images,
+        labels: Indices,
+        order: Indices,
+        scale: Vector,
+        shift: Vector,
+        cancel: CancelFlag | None,
+        *,
+        epochs: bool,
+    ) -> _Call:
+        """Check what all calls share and describe it to C."""
+        _check_array("images", images, (np.uint8, np.float32), (None, *self._shape))
+        _check_array("labels", labels, (np.int64,), (len(images),))
+        name, shape = ("order", (None, None)) if epochs else ("indices", (None,))
+        _check_array(name, order, (np.int64,), shape)
+        _check_array("scale", scale, (np.float32,), (self._shape[2],))
+        _check_array("shift", shift, (np.float32,), (self._shape[2],))
+        _check_range(name, order, len(images), f"there are {len(images)} images")
+        _check_range("labels", labels[order], self._classes, f"there are {self._classes} classes")
+        data = _Data(
+            images.ctypes.data,
+            images.dtype == np.uint8,
+            labels.ctypes.data,
+            scale.ctypes.data,
+            shift.ctypes.data,
+        )
+        schedule = _Schedule(
+            order=order.ctypes.data,
+            epochs=order.shape[0] if epochs else 1,
+            samples=order.shape[-1],
+            batch=order.shape[-1],
+            cancel=_flag_address(cancel),
+        )
+        return _Call(data, schedule, (images, labels, order, scale, shift, cancel))
+
+    def _check_vectors(self, **vectors: Vector | None) -> None:
+        for name, vector in vectors.items():
+            if vector is not None:
+                _check_array(name, vector, (np.float32,), (self.parameters,))
+
+    def _run(
+        self, function: Callable[..., int], call: _Call, *arguments: object, scratch: int = 0
+    ) -> None:
+        """Call C with memory of this thread, with so many bytes of scratch."""
+        needed = self._library.lenet_workspace_bytes(byref(self._input), call.schedule.batch)
+        memory = _Memory(self._block("workspace", needed), self._block("scratch", scratch))
+        status = function(
+            byref(self._input), byref(call.data), byref(memory), byref(call.schedule), *arguments
+        )
+        if status == _CANCELLED:
+            raise KernelCancelled("training was cancelled")
+
+    def _scratch(self, *, apfl: bool) -> int:
+        return int(self._library.lenet_scratch_bytes(byref(self._input), apfl))
+
+    def _block(self, name: str, size: int) -> int | None:
+        """Return the address of an aligned block of this thread, zero when it was new.
+
+        It is kept for the next call and replaced when that needs another size: so what C left in a
+        workspace is only ever seen by calls with the same layout.
+        """
+        if size == 0:
+            return None
+        room = size + _ALIGNMENT
+        block: NDArray[np.uint8] | None = getattr(self._memory, name, None)
+        if block is None or block.size != room:
+            setattr(self._memory, name, None)  # let go of the old one first
+            block = np.zeros(room, np.uint8)
+            setattr(self._memory, name, block)
+        address = block.ctypes.data
+        return address + -address % _ALIGNMENT
+
+
+def _set_sgd(
+    schedule: _Schedule,
+    batch: int,
+    rate: float,
+    momentum: float,
+    weight_decay: float,
+    clip_norm: float | None,
+) -> None:
+    if batch < 1:
+        raise ValueError(f"batch must be at least 1, got {batch}")
+    clip = 0.0 if clip_norm is None else clip_norm
+    _check_number("rate", rate)
+    _check_number("momentum", momentum)
+    _check_number("weight_decay", weight_decay)
+    _check_number("clip_norm", clip)
+    # A larger batch than there are samples is all of them.
+    schedule.batch = min(batch, max(1, schedule.samples))
+    schedule.rate, schedule.momentum = rate, momentum
+    schedule.weight_decay, schedule.clip_norm = weight_decay, clip
+
+
+def _check_number(name: str, value: float) -> None:
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value}")
+
+
+def _check_array(
+    name: str, array: object, dtypes: tuple[type, ...], shape: tuple[int | None, ...]
+) -> None:
+    """Refuse anything but a C-contiguous array of one of the types and of the shape."""
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{name} must be a NumPy array, got {type(array).__name__}")
+    if array.dtype not in dtypes:
+        allowed = " or ".join(np.dtype(dtype).name for dtype in dtypes)
+        raise ValueError(f"{name} must be {allowed}, got {array.dtype}")
+    fits = array.ndim == len(shape) and all(
+        want is None or want == have for want, have in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join("n" if size is None else str(size) for size in shape)
+        raise ValueError(f"{name} must have the shape [{wanted}], got {list(array.shape)}")
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        raise ValueError(f"{name} must be C-contiguous and aligned; np.ascontiguousarray makes it")
+
+
+def _check_range(name: str, values: Indices, limit: int, why: str) -> None:
+    if values.size == 0:
+        return
+    least, most = int(values.min()), int(values.max())
+    if least < 0 or most >= limit:
+        raise ValueError(
+            f"{name} must be 0 to {limit - 1}, because {why}; got {least if least < 0 else most}"
+        )
+
+
+def _flag_address(cancel: CancelFlag | None) -> int | None:
+    if cancel is None:
+        return None
+    if isinstance(cancel, c_int):
+        return ctypes.addressof(cancel)
+    _check_array("cancel", cancel, (np.int32,), (1,))
+    return cancel.ctypes.data

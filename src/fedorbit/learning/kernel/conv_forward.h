@@ -1,0 +1,289 @@
+/* Forward through both convolutions with their pools and ReLUs, one sample at a time. */
+#ifndef FEDORBIT_CONV_FORWARD_H
+#define FEDORBIT_CONV_FORWARD_H
+
+#include "workspace.h"
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+static void prepare_kernels(Workspace *ws, const float *parameters) {
+    const Shape *s = &ws->shape;
+    const ptrdiff_t C = s->channels;
+    float u[TILE_INPUTS];
+    for (ptrdiff_t map = 0; map < MAPS1; map++)
+        for (ptrdiff_t c = 0; c < C; c++)
+            for (ptrdiff_t row = 0; row < TAPS; row++) {
+                winograd_kernel(parameters + s->conv1_w + ((map * C + c) * TAPS + row) * TAPS, u);
+                for (ptrdiff_t p = 0; p < TILE_INPUTS; p++)
+                    ws->kernel1[((p * TAPS + row) * C + c) * MAPS1 + map] = u[p];
+            }
+    for (ptrdiff_t map = 0; map < MAPS2; map++)
+        for (ptrdiff_t c = 0; c < MAPS1; c++)
+            for (ptrdiff_t row = 0; row < TAPS; row++) {
+                const float *taps =
+                    parameters + s->conv2_w + ((map * MAPS1 + c) * TAPS + row) * TAPS;
+                winograd_kernel(taps, u);
+                for (ptrdiff_t p = 0; p < TILE_INPUTS; p++)
+                    ws->kernel2[((p * TAPS + row) * MAPS1 + c) * MAPS2 + map] = u[p];
+                float *inner = ws->kernel2_back + map * FRAMED + FRAMED_ROW + PIXEL;
+                for (ptrdiff_t k = 0; k < TAPS; k++)
+                    inner[row * FRAMED_ROW + k * PIXEL + c] = taps[k];
+            }
+}
+
+/* ---- input ----------------------------------------------------------------------------------- */
+
+/* input = image * scale + shift, from bytes or floats; `image` may end right after its last
+ * value. */
+static void standardise(Workspace *ws, const void *image, bool bytes) {
+    const Shape *s = &ws->shape;
+    const ptrdiff_t values = s->width * s->channels;
+    for (ptrdiff_t y = 0; y < s->height; y++) {
+        float *to = ws->input + y * s->row_floats;
+        const uint8_t *from_bytes = (const uint8_t *)image + y * values;
+        const float *from_floats = (const float *)image + y * values;
+        ptrdiff_t i = 0;
+        for (; i + LANES <= values; i += LANES) {
+            const vec x = bytes ? _mm256_cvtepi32_ps(load_bytes(from_bytes + i))
+                                : _mm256_loadu_ps(from_floats + i);
+            _mm256_storeu_ps(to + i, _mm256_fmadd_ps(x, _mm256_loadu_ps(ws->scale + i),
+                                                     _mm256_loadu_ps(ws->shift + i)));
+        }
+        for (; i < values; i++) {
+            const float x = bytes ? (float)from_bytes[i] : from_floats[i];
+            to[i] = __builtin_fmaf(x, ws->scale[i], ws->shift[i]);
+        }
+    }
+}
+
+/* ---- pooling --------------------------------------------------------------------------------- */
+
+/* Maximum of a 2 x 2 window, then bias and ReLU. Adding the bias and rounding keep the order, so
+ * they may come after the maximum. A NaN survives: max(0, NaN) is its second operand. */
+TILE_FUNCTION vec pool(const vec top[2], const vec bottom[2], vec bias, ivec *choice) {
+    const vec right = _mm256_cmp_ps(top[1], top[0], _CMP_GT_OQ);
+    vec best = _mm256_max_ps(top[1], top[0]);
+    vec which = _mm256_and_ps(right, _mm256_castsi256_ps(_mm256_set1_epi32(1)));
+    for (int i = 0; i < 2; i++) {
+        const vec more = _mm256_cmp_ps(bottom[i], best, _CMP_GT_OQ);
+        which = _mm256_blendv_ps(which, _mm256_castsi256_ps(_mm256_set1_epi32(2 + i)), more);
+        best = _mm256_max_ps(bottom[i], best);
+    }
+    best = _mm256_add_ps(best, bias);
+    const vec live = _mm256_cmp_ps(best, _mm256_setzero_ps(), _CMP_GT_OQ);
+    which = _mm256_blendv_ps(_mm256_castsi256_ps(_mm256_set1_epi32(DEAD)), which, live);
+    *choice = _mm256_castps_si256(which);
+    return _mm256_max_ps(_mm256_setzero_ps(), best);
+}
+
+/* ---- conv1 forward: lanes are Winograd tiles along a row ------------------------------------- */
+
+/* Tile t reads pixels 4t .. 4t + 7. Phase j holds pixels 4t + j of all tiles, so a tile's last four
+ * inputs are the first four of the next tile: the same phases, loaded one lane further on. */
+static void split_phases(Workspace *ws, const float *row) {
+    const Shape *s = &ws->shape;
+    const ptrdiff_t step = TILE_OUTPUTS * s->channels, stride = s->tiles1 + LANES;
+    for (ptrdiff_t tile = 0; tile < s->tiles1; tile += LANES)
+        for (ptrdiff_t i = 0; i < step; i += LANES)
+            transpose_block(row + tile * step + i, step, ws->phases + i * stride + tile, stride);
+    for (ptrdiff_t i = 0; i < step; i++)
+        ws->phases[i * stride + s->tiles1] = row[s->tiles1 * step + i];
+}
+
+static void transform_row1(Workspace *ws, ptrdiff_t y) {
+    const Shape *s = &ws->shape;
+    const ptrdiff_t stride = s->tiles1 + LANES;
+    split_phases(ws, ws->input + y * s->row_floats);
+    for (ptrdiff_t tile = 0; tile < s->tiles1; tile += LANES) {
+        float *plane = ws->transformed1 + tile / LANES * TILE_INPUTS * s->plane1;
+        for (ptrdiff_t c = 0; c < s->channels; c++) {
+            vec d[TILE_INPUTS], u[TILE_INPUTS];
+            UNROLL for (int j = 0; j < TILE_OUTPUTS; j++) {
+                const float *phase = ws->phases + (j * s->channels + c) * stride + tile;
+                d[j] = _mm256_loadu_ps(phase);
+                d[j + TILE_OUTPUTS] = _mm256_loadu_ps(phase + 1);
+            }
+            winograd_input(d, u);
+            float *to = plane + (y * s->channels + c) * LANES;
+            UNROLL for (int p = 0; p < TILE_INPUTS; p++)
+                _mm256_storeu_ps(to + p * s->plane1, u[p]);
+        }
+    }
+}
+
+/* products[p][row][map] for two neighbouring output rows, eight tiles and all six maps. In a plane
+ * the rows follow each other, so (kernel row, channel) is one index and the second output row is
+ * `channels` vectors ahead. */
+static void multiply1(const Workspace *ws, const float *planes) {
+    const Shape *s = &ws->shape;
+    const ptrdiff_t depth = TAPS * s->channels;
+    for (ptrdiff_t p = 0; p < TILE_INPUTS; p++) {
+        const float *upper = planes + p * s->plane1, *lower = upper + s->channels * LANES;
+        const float *weights = ws->kernel1 + p * depth * MAPS1;
+        vec sum[2][MAPS1];
+        UNROLL for (int map = 0; map < MAPS1; map++)
+            sum[0][map] = sum[1][map] = _mm256_setzero_ps();
+        for (ptrdiff_t k = 0; k < depth; k++) {
+            const vec u0 = _mm256_load_ps(upper + k * LANES);
+            const vec u1 = _mm256_load_ps(lower + k * LANES);
+            UNROLL for (int map = 0; map < MAPS1; map++) {
+                const vec w = _mm256_broadcast_ss(weights + k * MAPS1 + map);
+                sum[0][map] = _mm256_fmadd_ps(u0, w, sum[0][map]);
+                sum[1][map] = _mm256_fmadd_ps(u1, w, sum[1][map]);
+            }
+        }
+        float *to = ws->products + p * 2 * MAPS1 * LANES;
+        UNROLL for (int map = 0; map < MAPS1; map++) {
+            _mm256_store_ps(to + map * LANES, sum[0][map]);
+            _mm256_store_ps(to + (MAPS1 + map) * LANES, sum[1][map]);
+        }
+    }
+}
+
+TILE_FUNCTION void output_of(const float *products, ptrdiff_t stride, vec y[TILE_OUTPUTS]) {
+    vec m[TILE_INPUTS];
+    UNROLL for (int p = 0; p < TILE_INPUTS; p++) m[p] = _mm256_load_ps(products + p * stride);
+    winograd_output(m, y);
+}
+
+/* Tiles -> two pooled pixels each, one with even and one with odd column number ("parity"). */
+static void pool1(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_t tile,
+                  float *pooled, uint8_t *choice) {
+    const Shape *s = &ws->shape;
+    vec value[2][LANES];
+    UNROLL for (int map = 0; map < LANES; map++)
+        value[0][map] = value[1][map] = _mm256_setzero_ps();
+    const ivec dead = _mm256_set1_epi32(DEAD);
+    ivec inside[2];
+    for (int parity = 0; parity < 2; parity++)
+        inside[parity] = first_lanes((s->pooled1_w + 1 - parity) / 2 - tile);
+
+    UNROLL for (int map = 0; map < MAPS1; map++) {
+        vec top[TILE_OUTPUTS], bottom[TILE_OUTPUTS];
+        output_of(ws->products + map * LANES, 2 * MAPS1 * LANES, top);
+        output_of(ws->products + (MAPS1 + map) * LANES, 2 * MAPS1 * LANES, bottom);
+        uint8_t *to = choice + (map * s->pooled1_h + py) * 2 * s->tiles1 + tile;
+        UNROLL for (int parity = 0; parity < 2; parity++) {
+            ivec which;
+            value[parity][map] = pool(top + 2 * parity, bottom + 2 * parity,
+                                      _mm256_broadcast_ss(bias + map), &which);
+            store_bytes(to + parity * s->tiles1,
+                        _mm256_blendv_epi8(dead, which, inside[parity]));
+        }
+    }
+    UNROLL for (int parity = 0; parity < 2; parity++) {
+        float *to = pooled + (py * s->columns1 + 2 * tile + parity) * PIXEL;
+        transpose8(value[parity]);
+        UNROLL for (int i = 0; i < LANES; i++) /* pixels past the last column must stay zero */
+            if (2 * (tile + i) + parity < s->pooled1_w)
+                _mm256_store_ps(to + 2 * i * PIXEL, value[parity][i]);
+    }
+}
+
+static void forward1(Workspace *ws, const float *bias, float *pooled, uint8_t *choice) {
+    const Shape *s = &ws->shape;
+    ptrdiff_t ready = 0; /* rows are transformed just before they are needed, while still in L1 */
+    for (ptrdiff_t py = 0; py < s->pooled1_h; py++) {
+        for (; ready < 2 * py + WINDOW_ROWS; ready++) transform_row1(ws, ready);
+        for (ptrdiff_t tile = 0; tile < s->tiles1; tile += LANES) {
+            const float *planes = ws->transformed1 + tile / LANES * TILE_INPUTS * s->plane1;
+            multiply1(ws, planes + 2 * py * s->channels * LANES);
+            pool1(ws, bias, py, tile, pooled, choice);
+        }
+    }
+}
+
+/* ---- conv2 forward: lanes are output maps ---------------------------------------------------- */
+
+#define TILE_BLOCK 3 /* tiles x 2 rows x 2 vectors of maps = 12 sums in registers */
+
+/* Lanes are the input's channels here. */
+static void transform_row2(Workspace *ws, const float *pooled1, ptrdiff_t y) {
+    const Shape *s = &ws->shape;
+    const ptrdiff_t column = s->pooled1_h * PIXEL, plane = s->tiles2 * column;
+    for (ptrdiff_t tile = 0; tile < s->tiles2; tile++) {
+        const float *from = pooled1 + (y * s->columns1 + tile * TILE_OUTPUTS) * PIXEL;
+        float *to = ws->transformed2 + tile * column + y * PIXEL;
+        vec d[TILE_INPUTS], u[TILE_INPUTS];
+        UNROLL for (int j = 0; j < TILE_INPUTS; j++) d[j] = _mm256_load_ps(from + j * PIXEL);
+        winograd_input(d, u);
+        UNROLL for (int p = 0; p < TILE_INPUTS; p++) _mm256_store_ps(to + p * plane, u[p]);
+    }
+}
+
+/* products[p][tile][row][16 maps] for `tiles` tiles of two neighbouring output rows. */
+TILE_FUNCTION void multiply2(const Workspace *ws, const float *columns, const int tiles) {
+    const Shape *s = &ws->shape;
+    const ptrdiff_t column = s->pooled1_h * PIXEL, plane = s->tiles2 * column;
+    const float *weights = ws->kernel2;
+    for (ptrdiff_t p = 0; p < TILE_INPUTS; p++, columns += plane) {
+        vec sum[TILE_BLOCK][2][2];
+        UNROLL for (int i = 0; i < 4 * tiles; i++)
+            sum[i / 4][i / 2 % 2][i % 2] = _mm256_setzero_ps();
+        const float *u[TILE_BLOCK];
+        UNROLL for (int tile = 0; tile < tiles; tile++) u[tile] = columns + tile * column;
+        for (int row = 0; row < TAPS; row++) {
+            UNROLL for (int c = 0; c < MAPS1; c++, weights += MAPS2) {
+                const vec w0 = _mm256_load_ps(weights), w1 = _mm256_load_ps(weights + LANES);
+                UNROLL for (int i = 0; i < 2 * tiles; i++) {
+                    const int tile = i / 2, below = i % 2;
+                    const vec x = _mm256_broadcast_ss(u[tile] + below * PIXEL + c);
+                    sum[tile][below][0] = _mm256_fmadd_ps(x, w0, sum[tile][below][0]);
+                    sum[tile][below][1] = _mm256_fmadd_ps(x, w1, sum[tile][below][1]);
+                }
+            }
+            UNROLL for (int tile = 0; tile < tiles; tile++) u[tile] = next_row(u[tile], PIXEL);
+        }
+        float *to = ws->products + p * TILE_BLOCK * 2 * MAPS2;
+        UNROLL for (int i = 0; i < 4 * tiles; i++)
+            _mm256_store_ps(to + i * LANES, sum[i / 4][i / 2 % 2][i % 2]);
+    }
+}
+
+static void pool2(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_t first,
+                  ptrdiff_t tiles, float *features, uint8_t *choice) {
+    const Shape *s = &ws->shape;
+    const ptrdiff_t stride = TILE_BLOCK * 2 * MAPS2;
+    for (ptrdiff_t tile = 0; tile < tiles; tile++) {
+        for (ptrdiff_t half = 0; half < MAPS2; half += LANES) {
+            vec top[TILE_OUTPUTS], bottom[TILE_OUTPUTS];
+            const float *products = ws->products + tile * 2 * MAPS2 + half;
+            output_of(products, stride, top);
+            output_of(products + MAPS2, stride, bottom);
+            const vec b = _mm256_loadu_ps(bias + half);
+            UNROLL for (int parity = 0; parity < 2; parity++) {
+                const ptrdiff_t px = 2 * (first + tile) + parity;
+                const ptrdiff_t at = (py * s->pooled2_w + px) * MAPS2 + half;
+                if (px >= s->pooled2_w) continue;
+                ivec which;
+                _mm256_storeu_ps(features + at,
+                                 pool(top + 2 * parity, bottom + 2 * parity, b, &which));
+                store_bytes(choice + at, which);
+            }
+        }
+    }
+}
+
+static void forward2(Workspace *ws, const float *bias, const float *pooled1, float *features,
+                     uint8_t *choice) {
+    const Shape *s = &ws->shape;
+    const ptrdiff_t column = s->pooled1_h * PIXEL;
+    const ptrdiff_t blocks = (s->tiles2 + TILE_BLOCK - 1) / TILE_BLOCK;
+    ptrdiff_t ready = 0;
+    for (ptrdiff_t py = 0; py < s->pooled2_h; py++) {
+        for (; ready < 2 * py + WINDOW_ROWS; ready++) transform_row2(ws, pooled1, ready);
+        for (ptrdiff_t block = 0; block < blocks; block++) { /* of almost equal size */
+            const ptrdiff_t tile = block * s->tiles2 / blocks;
+            const ptrdiff_t tiles = (block + 1) * s->tiles2 / blocks - tile;
+            const float *columns = ws->transformed2 + tile * column + 2 * py * PIXEL;
+            switch (tiles) {
+                case 1: multiply2(ws, columns, 1); break;
+                case 2: multiply2(ws, columns, 2); break;
+                default: multiply2(ws, columns, TILE_BLOCK); break;
+            }
+            pool2(ws, bias, py, tile, tiles, features, choice);
+        }
+    }
+}
+
+#endif

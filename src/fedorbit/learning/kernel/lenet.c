@@ -1,0 +1,323 @@
+/* Local training of LeNet on the CPU: whole epochs of SGD in one call, with AVX2 and FMA.
+ *
+ * The network, for images [height, width, C] and K classes:
+ *     conv1 5x5 C -> 6, max-pool 2, ReLU, conv2 5x5 6 -> 16, max-pool 2, ReLU,
+ *     flatten in (row, column, map) order, fc1 -> 120 ReLU, fc2 -> 84 ReLU, fc3 -> K.
+ *
+ * Plan. Parameters and gradients are flat vectors in PyTorch's order throughout, so that the update
+ * rules are plain loops over vectors; the few thousand weights of the convolutions are brought into
+ * their working layouts before each gradient (prepare_kernels). A batch goes through in chunks of
+ * at most CHUNK samples, whose gradients add up:
+ *
+ *   1. conv_forward.h, sample by sample, so that activations stay in L1 and L2: standardise the
+ *      image; convolutions as one-dimensional Winograd (winograd.h) with bias, pool and ReLU fused
+ *      behind them. Kept for later: pooled values, and one byte per pooled value that says which of
+ *      the four inputs won, or that the ReLU is off.
+ *   2. dense.h, all samples of the chunk at once: fc1..fc3, loss and their gradients as blocked
+ *      matrix products.
+ *   3. conv_backward.h, sample by sample: at most a quarter of a convolution's outputs have a
+ *      gradient, and many of those are dead, so the live ones are collected into lists, and kernels
+ *      and windows are added up along the lists. conv1 needs no input gradient. The image is
+ *      standardised a second time, which is cheaper than keeping it.
+ *
+ * conv1 has few maps and long rows: its lanes are Winograd tiles along a row, and its input is split
+ * into planes. conv2 has 16 maps: its lanes are maps, and its input is HWC with six channels padded
+ * to one vector per pixel. workspace.h says how everything lies in memory.
+ *
+ * A call runs on one thread, in memory that its caller lends and that no other call uses meanwhile
+ * (lenet_workspace_bytes, lenet_scratch_bytes). Sums have a fixed order. A result depends on the
+ * arguments only.
+ *
+ * Pool ties: the first maximum in row-major order wins. Values that are equal in exact arithmetic
+ * may differ in the last bit after Winograd; of those, any may win.
+ */
+#include "conv_backward.h"
+#include "conv_forward.h"
+#include "dense.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { DONE = 0, CANCELLED = 1 };
+
+/* The binding mirrors these structures field by field. */
+typedef struct {
+    int32_t height, width, channels, classes;
+} LenetInput;
+
+typedef struct {
+    const void *images; /* [n][height][width][channels] of uint8 or float */
+    int32_t bytes;      /* 1 for uint8 */
+    const int64_t *labels;
+    const float *scale, *shift; /* per channel */
+} LenetData;
+
+typedef struct {
+    void *workspace; /* lenet_workspace_bytes(...), zero before its first use for this size */
+    float *scratch;  /* lenet_scratch_bytes(...), any content */
+} LenetMemory;
+
+typedef struct {
+    const int64_t *order; /* [epochs][samples] */
+    int64_t epochs, samples, batch;
+    float rate, momentum, weight_decay;
+    float clip_norm;             /* <= 0: no clipping */
+    const volatile int32_t *cancel; /* NULL, or polled once per batch */
+} LenetSchedule;
+
+/* ---- CPU check ------------------------------------------------------------------------------- */
+
+/* Runs on CPUs without AVX, so it must not be compiled for them. */
+EXPORT __attribute__((target("no-avx"))) int lenet_supported(void) {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static Shape shape_of(const LenetInput *in) {
+    return make_shape(in->height, in->width, in->channels, in->classes);
+}
+
+EXPORT int64_t lenet_parameters(const LenetInput *in) { return shape_of(in).parameters; }
+
+/* For batches of so many samples; both blocks must be aligned to ALIGNMENT bytes. */
+EXPORT int64_t lenet_workspace_bytes(const LenetInput *in, int64_t batch) {
+    return (int64_t)workspace_bytes(shape_of(in), batch);
+}
+
+/* Vectors of parameters that training needs, each aligned. */
+enum { GRADIENT, VELOCITY, TRAIN_VECTORS };
+enum { MIXED = TRAIN_VECTORS, MIXED_GRADIENT, MIXED_VELOCITY, APFL_VECTORS };
+
+static ptrdiff_t vector_floats(const Shape *shape) {
+    return round_up(shape->parameters, ALIGNMENT / (ptrdiff_t)sizeof(float));
+}
+
+EXPORT int64_t lenet_scratch_bytes(const LenetInput *in, int32_t apfl) {
+    const Shape shape = shape_of(in);
+    return (apfl ? APFL_VECTORS : TRAIN_VECTORS) * vector_floats(&shape) * (int64_t)sizeof(float);
+}
+
+/* ---- gradient of a batch --------------------------------------------------------------------- */
+
+static void set_standardisation(Workspace *ws, const LenetData *data) {
+    for (ptrdiff_t i = 0; i < ws->shape.width * ws->shape.channels; i++) {
+        ws->scale[i] = data->scale[i % ws->shape.channels];
+        ws->shift[i] = data->shift[i % ws->shape.channels];
+    }
+}
+
+static void load_image(Workspace *ws, const LenetData *data, int64_t index) {
+    const Shape *s = &ws->shape;
+    const size_t values = (size_t)(s->height * s->width * s->channels);
+    const size_t bytes = values * (data->bytes ? 1 : sizeof(float));
+    standardise(ws, (const char *)data->images + (size_t)index * bytes, data->bytes);
+}
+
+static void forward(Workspace *ws, const LenetData *data, const int64_t *indices, ptrdiff_t samples,
+                    const float *parameters) {
+    const Shape *s = &ws->shape;
+    for (ptrdiff_t i = 0; i < samples; i++) {
+        float *pooled1 = ws->pooled1 + i * pooled1_floats(s);
+        load_image(ws, data, indices[i]);
+        forward1(ws, parameters + s->conv1_b, pooled1, ws->choice1 + i * choice1_bytes(s));
+        forward2(ws, parameters + s->conv2_b, pooled1, ws->features + i * s->features,
+                 ws->choice2 + i * s->features);
+    }
+    dense_forward(ws, parameters);
+}
+
+static void clear_columns(Workspace *ws, ptrdiff_t first) {
+    for (ptrdiff_t k = 0; k < ws->shape.classes; k++)
+        for (ptrdiff_t j = first; j < ws->chunk; j++) ws->logits[k * ws->chunk + j] = 0;
+}
+
+static void convolutions_backward(Workspace *ws, const LenetData *data, const int64_t *indices,
+                                  ptrdiff_t samples, float *gradient) {
+    const Shape *s = &ws->shape;
+    memset(ws->conv1_grad, 0, sizeof(float) * (size_t)(MAPS1 * TAPS * s->kernel_vecs * LANES));
+    memset(ws->conv2_grad, 0, sizeof(float) * MAPS2 * KERNEL2);
+    for (ptrdiff_t i = 0; i < samples; i++) {
+        load_image(ws, data, indices[i]);
+        const uint8_t *choice2 = ws->choice2 + i * s->features;
+        const float *features_grad = ws->features_grad + i * s->features;
+        backward2_weights(ws, ws->pooled1 + i * pooled1_floats(s), choice2, features_grad,
+                          gradient + s->conv2_b);
+        backward2_input(ws, choice2, features_grad);
+        backward1_weights(ws, ws->choice1 + i * choice1_bytes(s), gradient + s->conv1_b);
+    }
+    add_kernel_gradients(ws, gradient);
+}
+
+/* gradient = that of the mean loss over the batch; returns the sum of losses. */
+static double batch_gradient(Workspace *ws, const LenetData *data, const int64_t *indices,
+                             ptrdiff_t batch, const float *parameters, float *gradient) {
+    const Shape *s = &ws->shape;
+    const float weight = 1.0f / (float)batch;
+    double loss = 0;
+    prepare_kernels(ws, parameters);
+    memset(gradient, 0, sizeof(float) * (size_t)s->fc1_w); /* the convolutions always add */
+    for (ptrdiff_t first = 0; first < batch; first += ws->chunk) {
+        const ptrdiff_t samples = smaller(batch - first, ws->chunk);
+        forward(ws, data, indices + first, samples, parameters);
+        for (ptrdiff_t i = 0; i < samples; i++)
+            loss += loss_gradient(ws, i, data->labels[indices[first + i]], weight);
+        clear_columns(ws, samples);
+        dense_backward(ws, parameters, samples, gradient, first > 0);
+        convolutions_backward(ws, data, indices + first, samples, gradient);
+    }
+    return loss;
+}
+
+/* ---- vectors of parameters ------------------------------------------------------------------- */
+
+#define SUM_BLOCK 4096 /* floats summed in single precision before the total takes over in double */
+
+static double dot(const float *a, const float *b, ptrdiff_t n) {
+    double total = 0;
+    for (ptrdiff_t start = 0; start < n; start += SUM_BLOCK) {
+        const ptrdiff_t end = smaller(n, start + SUM_BLOCK);
+        vec sum[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(),
+                      _mm256_setzero_ps()};
+        ptrdiff_t i = start;
+        for (; i + 4 * LANES <= end; i += 4 * LANES)
+            UNROLL for (int v = 0; v < 4; v++)
+                sum[v] = _mm256_fmadd_ps(_mm256_loadu_ps(a + i + v * LANES),
+                                         _mm256_loadu_ps(b + i + v * LANES), sum[v]);
+        total += sum_lanes(_mm256_add_ps(_mm256_add_ps(sum[0], sum[1]),
+                                         _mm256_add_ps(sum[2], sum[3])));
+        for (; i < end; i++) total += (double)a[i] * b[i];
+    }
+    return total;
+}
+
+/* Factor that brings the gradient's norm down to clip_norm; a NaN stays one. */
+static float clip_factor(const float *gradient, ptrdiff_t n, float clip_norm) {
+    if (clip_norm <= 0) return 1.0f;
+    const double factor = clip_norm / (sqrt(dot(gradient, gradient, n)) + 1e-6);
+    return factor > 1 ? 1.0f : (float)factor;
+}
+
+/* One step of SGD with momentum and weight decay on the clipped gradient. */
+static void step(float *restrict parameters, float *restrict velocity,
+                 const float *restrict gradient, ptrdiff_t n, const LenetSchedule *plan) {
+    const float clip = clip_factor(gradient, n, plan->clip_norm);
+    const float momentum = plan->momentum, decay = plan->weight_decay, rate = plan->rate;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const float w = parameters[i];
+        const float v = momentum * velocity[i] + (clip * gradient[i] + decay * w);
+        velocity[i] = v;
+        parameters[i] = w - rate * v;
+    }
+}
+
+/* gradient += pull * (parameters - anchor) */
+static void add_pull(float *restrict gradient, const float *restrict parameters,
+                     const float *restrict anchor, float pull, ptrdiff_t n) {
+    for (ptrdiff_t i = 0; i < n; i++) gradient[i] += pull * (parameters[i] - anchor[i]);
+}
+
+static void add(float *restrict gradient, const float *restrict correction, ptrdiff_t n) {
+    for (ptrdiff_t i = 0; i < n; i++) gradient[i] += correction[i];
+}
+
+static Workspace *workspace_for(const LenetInput *in, const LenetData *data,
+                                const LenetMemory *memory, int64_t batch) {
+    Workspace *ws = workspace_in(memory->workspace, shape_of(in), batch);
+    set_standardisation(ws, data);
+    return ws;
+}
+
+static bool cancelled(const LenetSchedule *plan) { return plan->cancel && *plan->cancel; }
+
+/* ---- what the binding calls ------------------------------------------------------------------ */
+
+/* Trains `parameters` in place. anchor and correction may be NULL. */
+EXPORT int lenet_train(const LenetInput *in, const LenetData *data, const LenetMemory *memory,
+                       const LenetSchedule *plan, const float *anchor, float pull,
+                       const float *correction, float *parameters) {
+    Workspace *ws = workspace_for(in, data, memory, plan->batch);
+    const ptrdiff_t n = ws->shape.parameters, stride = vector_floats(&ws->shape);
+    float *gradient = memory->scratch + GRADIENT * stride;
+    float *velocity = memory->scratch + VELOCITY * stride;
+    memset(velocity, 0, (size_t)n * sizeof(float));
+    for (int64_t epoch = 0; epoch < plan->epochs; epoch++) {
+        const int64_t *order = plan->order + epoch * plan->samples;
+        for (int64_t first = 0; first < plan->samples; first += plan->batch) {
+            if (cancelled(plan)) return CANCELLED;
+            const ptrdiff_t batch = smaller(plan->batch, plan->samples - first);
+            batch_gradient(ws, data, order + first, batch, parameters, gradient);
+            if (anchor) add_pull(gradient, parameters, anchor, pull, n);
+            if (correction) add(gradient, correction, n);
+            step(parameters, velocity, gradient, n, plan);
+        }
+    }
+    return DONE;
+}
+
+/* APFL: w learns alone; v learns through the mixture alpha v + (1 - alpha) w; so does alpha. */
+EXPORT int lenet_train_apfl(const LenetInput *in, const LenetData *data, const LenetMemory *memory,
+                            const LenetSchedule *plan, float *w, float *v, double *alpha) {
+    Workspace *ws = workspace_for(in, data, memory, plan->batch);
+    const ptrdiff_t n = ws->shape.parameters, stride = vector_floats(&ws->shape);
+    float *gradient = memory->scratch + GRADIENT * stride;
+    float *velocity = memory->scratch + VELOCITY * stride;
+    float *mixed = memory->scratch + MIXED * stride;
+    float *mixed_gradient = memory->scratch + MIXED_GRADIENT * stride;
+    float *mixed_velocity = memory->scratch + MIXED_VELOCITY * stride;
+    memset(velocity, 0, (size_t)n * sizeof(float));
+    memset(mixed_velocity, 0, (size_t)n * sizeof(float));
+    for (int64_t epoch = 0; epoch < plan->epochs; epoch++) {
+        const int64_t *order = plan->order + epoch * plan->samples;
+        for (int64_t first = 0; first < plan->samples; first += plan->batch) {
+            if (cancelled(plan)) return CANCELLED;
+            const ptrdiff_t batch = smaller(plan->batch, plan->samples - first);
+            const float a = (float)*alpha, b = (float)(1.0 - *alpha);
+            for (ptrdiff_t i = 0; i < n; i++) mixed[i] = a * v[i] + b * w[i];
+            batch_gradient(ws, data, order + first, batch, w, gradient);
+            batch_gradient(ws, data, order + first, batch, mixed, mixed_gradient);
+
+            float *difference = mixed; /* the mixture has served */
+            for (ptrdiff_t i = 0; i < n; i++) difference[i] = v[i] - w[i];
+            const double slope = dot(mixed_gradient, difference, n);
+            for (ptrdiff_t i = 0; i < n; i++) mixed_gradient[i] *= a;
+            step(w, velocity, gradient, n, plan);
+            step(v, mixed_velocity, mixed_gradient, n, plan);
+            const double moved = *alpha - plan->rate * slope;
+            *alpha = moved < 0 ? 0 : moved > 1 ? 1 : moved;
+        }
+    }
+    return DONE;
+}
+
+/* Number of correct predictions and sum of losses over plan->order (one epoch). No scratch. */
+EXPORT int lenet_evaluate(const LenetInput *in, const LenetData *data, const LenetMemory *memory,
+                          const LenetSchedule *plan, const float *parameters, int64_t *correct,
+                          double *loss) {
+    Workspace *ws = workspace_for(in, data, memory, plan->batch);
+    *correct = 0, *loss = 0;
+    prepare_kernels(ws, parameters);
+    for (int64_t first = 0; first < plan->samples; first += ws->chunk) {
+        if (cancelled(plan)) return CANCELLED;
+        const ptrdiff_t samples = smaller(ws->chunk, plan->samples - first);
+        forward(ws, data, plan->order + first, samples, parameters);
+        for (ptrdiff_t i = 0; i < samples; i++) {
+            const int64_t label = data->labels[plan->order[first + i]];
+            ptrdiff_t prediction;
+            float top, sum;
+            *loss += cross_entropy(ws, i, label, &prediction, &top, &sum);
+            *correct += prediction == label;
+        }
+    }
+    return DONE;
+}
+
+/* Gradient and value of the mean loss over plan->order as one batch. No scratch. */
+EXPORT int lenet_gradient(const LenetInput *in, const LenetData *data, const LenetMemory *memory,
+                          const LenetSchedule *plan, const float *parameters, float *gradient,
+                          double *loss) {
+    Workspace *ws = workspace_for(in, data, memory, plan->batch);
+    *loss = batch_gradient(ws, data, plan->order, plan->samples, parameters, gradient) /
+            (double)plan->samples;
+    return DONE;
+}

@@ -1,0 +1,89 @@
+/* Eight float lanes, and the few operations on them that AVX2 has no single instruction for. */
+#ifndef FEDORBIT_SIMD_H
+#define FEDORBIT_SIMD_H
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LANES 8 /* floats in one vector register */
+
+typedef __m256 vec;
+typedef __m256i ivec;
+
+/* Register tiles are small arrays of vectors. They stay in registers only if the function that owns
+ * them is inlined with its bounds as constants and every loop over the tile is unrolled. */
+#define TILE_FUNCTION static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 32")
+
+static inline ptrdiff_t round_up(ptrdiff_t n, ptrdiff_t multiple) {
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+static inline ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
+static inline ptrdiff_t larger(ptrdiff_t a, ptrdiff_t b) { return a > b ? a : b; }
+
+static inline ivec lane_numbers(void) { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }
+
+/* All ones in the first `count` lanes (none for count <= 0, all for count >= 8). */
+static inline ivec first_lanes(ptrdiff_t count) {
+    const int clamped = count < 0 ? 0 : count > LANES ? LANES : (int)count;
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(clamped), lane_numbers());
+}
+
+/* The next row's address as a plain register: left alone, the compiler keeps one index per
+ * vector of every row, or carries values from row to row, and runs out of registers either way. */
+TILE_FUNCTION const float *next_row(const float *row, ptrdiff_t stride) {
+    row += stride;
+    __asm__("" : "+r"(row));
+    return row;
+}
+
+/* r[i][j] becomes r[j][i]. */
+TILE_FUNCTION void transpose8(vec r[LANES]) {
+    const vec a0 = _mm256_unpacklo_ps(r[0], r[1]), a1 = _mm256_unpackhi_ps(r[0], r[1]);
+    const vec a2 = _mm256_unpacklo_ps(r[2], r[3]), a3 = _mm256_unpackhi_ps(r[2], r[3]);
+    const vec a4 = _mm256_unpacklo_ps(r[4], r[5]), a5 = _mm256_unpackhi_ps(r[4], r[5]);
+    const vec a6 = _mm256_unpacklo_ps(r[6], r[7]), a7 = _mm256_unpackhi_ps(r[6], r[7]);
+    const vec b0 = _mm256_shuffle_ps(a0, a2, 0x44), b1 = _mm256_shuffle_ps(a0, a2, 0xEE);
+    const vec b2 = _mm256_shuffle_ps(a1, a3, 0x44), b3 = _mm256_shuffle_ps(a1, a3, 0xEE);
+    const vec b4 = _mm256_shuffle_ps(a4, a6, 0x44), b5 = _mm256_shuffle_ps(a4, a6, 0xEE);
+    const vec b6 = _mm256_shuffle_ps(a5, a7, 0x44), b7 = _mm256_shuffle_ps(a5, a7, 0xEE);
+    r[0] = _mm256_permute2f128_ps(b0, b4, 0x20);
+    r[1] = _mm256_permute2f128_ps(b1, b5, 0x20);
+    r[2] = _mm256_permute2f128_ps(b2, b6, 0x20);
+    r[3] = _mm256_permute2f128_ps(b3, b7, 0x20);
+    r[4] = _mm256_permute2f128_ps(b0, b4, 0x31);
+    r[5] = _mm256_permute2f128_ps(b1, b5, 0x31);
+    r[6] = _mm256_permute2f128_ps(b2, b6, 0x31);
+    r[7] = _mm256_permute2f128_ps(b3, b7, 0x31);
+}
+
+/* to[j][i] = from[i][j] for an 8 x 8 block. */
+static inline void transpose_block(const float *from, ptrdiff_t from_stride, float *to,
+                                   ptrdiff_t to_stride) {
+    vec r[LANES];
+    UNROLL for (int i = 0; i < LANES; i++) r[i] = _mm256_loadu_ps(from + i * from_stride);
+    transpose8(r);
+    UNROLL for (int i = 0; i < LANES; i++) _mm256_storeu_ps(to + i * to_stride, r[i]);
+}
+
+/* Eight 32-bit lanes with values 0..255 as eight bytes. */
+static inline void store_bytes(uint8_t *to, ivec lanes) {
+    const ivec words = _mm256_packs_epi32(lanes, lanes);
+    const ivec bytes = _mm256_packus_epi16(words, words); /* four bytes in each half */
+    const __m128i low = _mm256_castsi256_si128(bytes), high = _mm256_extracti128_si256(bytes, 1);
+    _mm_storel_epi64((__m128i *)to, _mm_unpacklo_epi32(low, high));
+}
+
+static inline ivec load_bytes(const uint8_t *from) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)from));
+}
+
+static inline float sum_lanes(vec v) {
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+#endif

@@ -1,0 +1,148 @@
+"""`fedorbit run` and `fedorbit methods` as a user runs them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fedorbit.simulation.records import read_records
+from tests.simulation.test_runs import timeless
+
+COMMAND = str(Path(sys.executable).with_name("fedorbit"))
+SMALL = [
+    "-o",
+    "constellation.planes=3",
+    "-o",
+    "constellation.satellites_per_plane=2",
+    "-o",
+    "training.epochs=1",
+    "-o",
+    "data.synthetic.samples=120",
+    "-o",
+    "data.synthetic.size=16",
+    "-o",
+    "data.synthetic.classes=4",
+]
+
+
+@pytest.fixture
+def fedorbit(own_cache: Path, tmp_path: Path):
+    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [COMMAND, *arguments],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "100"},
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        return done
+
+    return run
+
+
+def test_a_run_from_the_command_line(fedorbit, tmp_path: Path) -> None:
+    done = fedorbit("run", *SMALL, "-o", "run.rounds=4", "--out", "first", "--json")
+    document = json.loads(done.stdout)
+    assert [run["method"] for run in document["runs"]] == ["fedavg", "ditto", "fedorbit"]
+    for run in document["runs"]:
+        assert {
+            "method", "accuracy", "spread", "per_orbit", "beta", "rounds", "samples_trained",
+            "gs_uplink_bytes", "gs_downlink_bytes", "isl_bytes", "unlinked_bytes", "folder",
+        } <= run.keys()  # fmt: skip
+        assert run["rounds"] == 4
+        assert 0.0 <= run["accuracy"] <= 100.0
+        assert len(run["per_orbit"]) == 3
+        assert (tmp_path / run["folder"] / "records.jsonl").is_file()
+    assert (tmp_path / "first" / "accuracy.png").is_file()
+
+    table = fedorbit("run", "--resume", "first").stdout
+    assert "After 4 rounds, ideal links" in table
+    for name in ("fedavg", "ditto", "fedorbit"):
+        assert name in table
+
+    refused = fedorbit("run", *SMALL, "--out", "first", code=2)
+    assert "already holds a run; go on with `fedorbit run --resume first`" in refused.stderr
+    refused = fedorbit("run", "--resume", "first", *SMALL, "-o", "run.rounds=9", code=2)
+    assert "differs in run.rounds" in refused.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_by_a_signal_and_resumed(fedorbit, tmp_path: Path, number: int) -> None:
+    arguments = ["run", *SMALL, "-m", "fedorbit", "-o", "run.rounds=60"]
+    command = [COMMAND, *arguments, "--out", "stopped"]
+    running = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    records = tmp_path / "stopped" / "fedorbit" / "records.jsonl"
+    while not (records.exists() and records.read_bytes().count(b"\n") >= 5):
+        assert running.poll() is None
+        time.sleep(0.01)
+    running.send_signal(number)
+    _, message = running.communicate(timeout=60)
+    assert running.returncode == 128 + number
+    assert "nothing is lost" in message and "Traceback" not in message
+    assert not (tmp_path / "stopped" / "fedorbit" / "summary.json").exists()
+
+    fedorbit("run", "--resume", "stopped", "--json")
+    fedorbit(*arguments, "--out", "alone", "--json")
+    stopped, alone = (read_records(tmp_path / f / "fedorbit") for f in ("stopped", "alone"))
+    assert len(alone) == 60
+    assert timeless(stopped) == timeless(alone)
+
+
+def test_the_example_of_a_method_of_ones_own(fedorbit, tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples" / "trimmed_mean.py"
+    assert len(example.read_text().splitlines()) <= 48
+    (tmp_path / "trimmed_mean.py").write_text(example.read_text())
+    done = fedorbit(
+        "run",
+        *SMALL,
+        "-o",
+        "run.rounds=3",
+        "-m",
+        "trimmed_mean:TrimmedMean",
+        "--out",
+        "o",
+        "--json",
+    )
+    assert json.loads(done.stdout)["runs"][0]["method"] == "trimmed_mean:TrimmedMean"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-m", "fedavgg"], "no method 'fedavgg' (did you mean 'fedavg'?)"),
+        (["-o", "methods.fedorbit.roh=1"], "did you mean 'rho'?"),
+        (["-o", "run.rounds=500"], "run.rounds must be at most schedule.rounds (400)"),
+        (["--resume", "nowhere"], "nowhere holds no run to resume"),
+        (["-o", "data.synthetic.size=12"], "at least 16 x 16 pixels"),
+        (["-o", "engine.device=tpu"], "tpu"),
+    ],
+)
+def test_bad_input(fedorbit, tmp_path: Path, arguments: list[str], message: str) -> None:
+    done = fedorbit("run", *SMALL, *arguments, code=2)
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_methods_are_listed(fedorbit) -> None:
+    document = json.loads(fedorbit("methods", "--json").stdout)["methods"]
+    assert list(document) == [
+        "local",
+        "centralised",
+        "fedavg",
+        "fedprox",
+        "apfl",
+        "ditto",
+        "fedorbit",
+    ]
+    assert document["ditto"]["parameters"]["lambda"]["default"] == 0.1
+    assert document["fedorbit"]["parameters"]["rho"]["default"] == 0.95
+    text = fedorbit("methods").stdout
+    assert "rho" in text and "0.95" in text

@@ -1,0 +1,63 @@
+"""Killed at random moments, a run ends with the same records as one left alone."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from fedorbit.simulation.records import read_records
+from tests.simulation.test_runs import timeless
+
+KILLS = 20
+
+# One process imports PyTorch once and forks a child per attempt, which is killed after a random
+# while: the first attempts early, so that all phases of a run are hit, starting included.
+HARNESS = """
+import os, random, signal, sys, time
+from pathlib import Path
+import fedorbit as fo
+from fedorbit.simulation import runs
+from tests.simulation.test_runs import small
+
+folder, kills = Path(sys.argv[1]), int(sys.argv[2])
+config = small(run={"rounds": 40, "method": ["fedorbit", "ditto"]}, engine={"checkpoint_every": 4})
+rng, killed = random.Random(0), 0
+while True:
+    child = os.fork()
+    if child == 0:
+        try:
+            started = (folder / "config.toml").exists()
+            runs.resume(folder) if started else runs.run(config, folder)
+        finally:
+            os._exit(0)
+    if killed < kills:
+        time.sleep(rng.uniform(0.01, 0.35))
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        killed += 1
+    else:
+        break
+print(killed)
+"""
+
+
+def run_killed(folder: Path, kills: int) -> int:
+    done = subprocess.run(
+        [sys.executable, "-c", HARNESS, str(folder), str(kills)],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def test_killed_again_and_again(tmp_path: Path) -> None:
+    assert run_killed(tmp_path / "alone", 0) == 0
+    assert run_killed(tmp_path / "killed", KILLS) >= KILLS
+    for method in ("fedorbit", "ditto"):
+        alone, killed = (read_records(tmp_path / f / method) for f in ("alone", "killed"))
+        assert len(alone) == 40
+        assert timeless(alone) == timeless(killed)
+        assert not list((tmp_path / "killed" / method).glob(".*partial*"))

@@ -1,0 +1,261 @@
+"""Runs and their folders: resume, checkpoints, refusals, records."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedorbit as fo
+from fedorbit.config import Config
+from fedorbit.errors import ModelError, RunError
+from fedorbit.methods.fedavg import FedAvg
+from fedorbit.simulation import checkpoint, loop, runs
+from fedorbit.simulation.records import headline, read_records
+
+ROUNDS = 8
+
+
+def small(**changes: object) -> Config:
+    values = {
+        "constellation": {"planes": 3, "satellites_per_plane": 2},
+        "schedule": {"rounds": 40},
+        "data": {"synthetic": {"classes": 4, "samples": 120, "size": 16}},
+        "training": {"epochs": 1},
+        "run": {"rounds": ROUNDS, "method": ["fedavg", "fedorbit"]},
+        "engine": {"checkpoint_every": 3, "workers": 2},
+    }
+    for key, value in changes.items():
+        values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
+    return Config.model_validate(values)
+
+
+def timeless(records: list[dict]) -> list[dict]:
+    return [{k: v for k, v in record.items() if k != "seconds"} for record in records]
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> fo.RunResult:
+    return fo.run(small(), tmp_path / "whole")
+
+
+class StopAfter(loop.NobodyWatches):
+    """Stops a run after so many rounds of a method, as Ctrl-C would."""
+
+    def __init__(self, method: str, t: int) -> None:
+        self.method, self.t, self.now = method, t, ""
+
+    def begin(self, method: str, rounds_done: int, rounds: int) -> None:
+        self.now = method
+
+    def round_done(self, t: int, record: dict | None) -> None:
+        if (self.now, t) == (self.method, self.t):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_run_leaves_records_summaries_and_a_figure(whole: fo.RunResult) -> None:
+    assert {p.name for p in whole.folder.iterdir()} >= {
+        "config.toml", "accuracy.png", "accuracy.svg", "fedavg", "fedorbit",
+    }  # fmt: skip
+    for run in whole.runs:
+        records = run.records
+        assert [record["round"] for record in records] == list(range(ROUNDS))
+        for record in records:
+            assert len(record["orbit_accuracy"]) == len(record["orbit_loss"]) == 3
+            known = [a for a in record["orbit_accuracy"] if a is not None]
+            assert record["accuracy"] == pytest.approx(np.mean(known))
+            assert record["spread"] == pytest.approx(max(known) - min(known))
+        assert {k: run.summary[k] for k in ("accuracy", "spread", "per_orbit")} == headline(records)
+        assert run.summary["samples_trained"] == records[-1]["samples_trained"]
+        assert run.summary["rounds"] == ROUNDS
+    fedavg, fedorbit = (run.summary for run in whole.runs)
+    assert fedavg["uplink_vs_fedavg"] == fedorbit["uplink_vs_fedavg"] == 1.0
+    assert fedorbit["samples_trained"] > fedavg["samples_trained"] > 0
+    stored = fo.load_config(whole.folder / "config.toml")
+    assert runs.differing_keys(stored, small()) in ([], ["engine.backend"])
+    assert stored.engine.backend in ("kernel", "torch")  # "auto" is resolved: it rounds differently
+
+
+def test_the_table_is_flat_and_complete(whole: fo.RunResult) -> None:
+    rows = whole.table()
+    assert len(rows) == 2 * ROUNDS
+    assert {type(v) for row in rows for v in row.values()} <= {int, float, str, type(None)}
+    assert rows[0]["method"] == "fedavg"
+    assert {"round", "accuracy", "spread", "orbit_accuracy_2", "epochs_0", "seconds"} <= rows[
+        0
+    ].keys()
+
+
+def test_two_runs_give_the_same_records(whole: fo.RunResult, tmp_path: Path) -> None:
+    again = fo.run(small(engine={"workers": 1, "checkpoint_every": 100}), tmp_path / "again")
+    for one, other in zip(whole.runs, again.runs, strict=True):
+        assert timeless(one.records) == timeless(other.records)
+    other_seed = fo.run(small(seed=1), tmp_path / "seed")
+    assert timeless(other_seed.runs[0].records) != timeless(whole.runs[0].records)
+
+
+@pytest.mark.parametrize(
+    ("method", "t"), [("fedavg", 0), ("fedavg", 4), ("fedorbit", 2), ("fedorbit", 6)]
+)
+def test_stopped_and_resumed_is_as_if_never_stopped(
+    whole: fo.RunResult, tmp_path: Path, method: str, t: int
+) -> None:
+    folder = tmp_path / "stopped"
+    with pytest.raises(loop.StopRequested):
+        fo.run(small(), folder, progress=StopAfter(method, t))
+    assert len(read_records(folder / method)) == t + 1
+    result = fo.resume(folder)
+    for one, other in zip(whole.runs, result.runs, strict=True):
+        assert timeless(one.records) == timeless(other.records)
+        assert one.summary["accuracy"] == other.summary["accuracy"]
+        newest = [checkpoint.load_newest(run.folder) for run in (one, other)]
+        for key, value in newest[0].state.items():
+            np.testing.assert_array_equal(value, newest[1].state[key])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_resuming_what_is_done_does_nothing(whole: fo.RunResult) -> None:
+    before = {p: p.stat().st_mtime_ns for p in whole.folder.rglob("*.jsonl")}
+    again = fo.resume(whole.folder)
+    assert [r.summary for r in again.runs] == [r.summary for r in whole.runs]
+    assert {p: p.stat().st_mtime_ns for p in whole.folder.rglob("*.jsonl")} == before
+
+
+def stopped_run(folder: Path) -> Path:
+    with pytest.raises(loop.StopRequested):
+        fo.run(small(run={"method": "fedavg"}), folder, progress=StopAfter("fedavg", 6))
+    assert [p.name for p in sorted((folder / "fedavg").glob("checkpoint-*"))] == [
+        "checkpoint-00000006.json", "checkpoint-00000006.safetensors",
+        "checkpoint-00000007.json", "checkpoint-00000007.safetensors",
+    ]  # fmt: skip
+    return folder / "fedavg"
+
+
+@pytest.mark.parametrize("damage", ["truncate tensors", "flip a bit", "break json", "lose tensors"])
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(
+    whole: fo.RunResult, tmp_path: Path, damage: str
+) -> None:
+    target = stopped_run(tmp_path / "stopped")
+    tensors, vouch = (target / f"checkpoint-00000007.{e}" for e in ("safetensors", "json"))
+    content = tensors.read_bytes()
+    match damage:
+        case "truncate tensors":
+            tensors.write_bytes(content[:-100])
+        case "flip a bit":
+            tensors.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        case "break json":
+            vouch.write_text("{")
+        case "lose tensors":
+            tensors.unlink()
+    with pytest.warns(UserWarning, match=r"damaged checkpoint checkpoint-00000007.*00000006"):
+        result = fo.resume(tmp_path / "stopped")
+    assert timeless(result.runs[0].records) == timeless(whole.runs[0].records)
+
+
+def test_no_whole_checkpoint_is_an_error(tmp_path: Path) -> None:
+    target = stopped_run(tmp_path / "stopped")
+    for tensors in target.glob("*.safetensors"):
+        tensors.write_bytes(b"")
+    with pytest.raises(RunError, match="no checkpoint is whole"):
+        fo.resume(tmp_path / "stopped")
+
+
+def test_records_cut_short_are_an_error(tmp_path: Path) -> None:
+    target = stopped_run(tmp_path / "stopped")
+    (target / "records.jsonl").write_text("")
+    with pytest.raises(RunError, match="shorter than its checkpoint"):
+        fo.resume(tmp_path / "stopped")
+
+
+def test_another_configuration_is_refused_with_the_keys(tmp_path: Path) -> None:
+    stopped_run(tmp_path / "stopped")
+    other = small(run={"method": "fedavg", "links": "causal"}, training={"rate": 0.1})
+    with pytest.raises(RunError, match=r"differs in run\.links, training\.rate;"):
+        fo.resume(tmp_path / "stopped", other)
+    # How it is run may differ.
+    same = small(run={"method": "fedavg"}, engine={"workers": 1, "checkpoint_every": 1})
+    fo.resume(tmp_path / "stopped", same)
+
+
+def test_a_folder_in_use_is_refused(whole: fo.RunResult, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="already holds a run; go on with `fedorbit run --resume"):
+        fo.run(small(), whole.folder)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("precious")
+    with pytest.raises(RunError, match="in use and holds no run"):
+        fo.run(small(), tmp_path / "other")
+    with pytest.raises(RunError, match="holds no run to resume"):
+        fo.resume(tmp_path / "other")
+
+
+def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
+    class TryAgain(loop.NobodyWatches):
+        def round_done(self, t: int, record: dict | None) -> None:
+            with pytest.raises(RunError, match="another process runs in"):
+                fo.resume(tmp_path / "busy")
+
+    fo.run(small(run={"method": "fedavg", "rounds": 2}), tmp_path / "busy", progress=TryAgain())
+
+
+def test_the_next_free_folder_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = small(run={"method": "local", "rounds": 1})
+    assert [fo.run(config).folder for _ in range(2)] == [Path("runs/1"), Path("runs/2")]
+
+
+def test_evaluate_every_few_rounds(tmp_path: Path) -> None:
+    result = fo.run(small(run={"method": "fedorbit", "evaluate_every": 3}), tmp_path / "sparse")
+    records = result.runs[0].records
+    assert [record["round"] for record in records] == [2, 5, 7]  # and always the last
+    every = fo.run(small(run={"method": "fedorbit"}), tmp_path / "every").runs[0].records
+    assert records[1]["accuracy"] == every[5]["accuracy"]
+    assert records[1]["epochs"] == np.sum([r["epochs"] for r in every[3:6]], axis=0).tolist()
+
+
+def test_models_that_did_not_change_are_not_evaluated_again(tmp_path: Path, monkeypatch) -> None:
+    evaluated = []
+    original = loop.Engine.evaluate
+
+    def counting(self, models, samples):
+        evaluated.append(len(models))
+        return original(self, models, samples)
+
+    monkeypatch.setattr(loop.Engine, "evaluate", counting)
+    result = fo.run(small(run={"method": "fedavg"}), tmp_path / "run")
+    for count, record in zip(evaluated[1:], result.runs[0].records[1:], strict=True):
+        assert (count > 0) == bool(record["visible"])
+    assert 0 in evaluated
+
+
+def test_a_wrong_method_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no method"):
+        fo.run(small(run={"method": "fedavgg"}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_method_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples")
+    name = "trimmed_mean:TrimmedMean"
+    config = small(run={"method": name}, methods={name: {"trim": 0}})
+    result = fo.run(config, tmp_path / "run")
+    assert result.runs[0].folder.name == "trimmed_mean-TrimmedMean"
+    # Untrimmed and unweighted is still FedAvg where a single orbit is in view.
+    module = sys.modules["trimmed_mean"]
+    assert issubclass(module.TrimmedMean, fo.Method)
+    assert not issubclass(module.TrimmedMean, FedAvg)
+    assert fo.load_config(result.folder / "config.toml").methods == {name: {"trim": 0}}
+
+
+def test_a_state_is_only_data(whole: fo.RunResult) -> None:
+    """No pickle anywhere: a checkpoint is tensors and JSON."""
+    for run in whole.runs:
+        for file in run.folder.glob("checkpoint-*.json"):
+            assert json.loads(file.read_text())["rounds_done"] <= ROUNDS
+        for file in run.folder.glob("checkpoint-*.safetensors"):
+            assert file.read_bytes()[8:9] == b"{"
+
+
+def test_method_folder_names_are_safe() -> None:
+    assert runs.method_folder(Path("a"), "../x:Y").parent == Path("a")
