@@ -1,5 +1,5 @@
 # Two commands do everything on a machine with Python 3.11 or newer, gcc and make:
-#   make demo      create .venv, install what is pinned, show what fedorbit does
+#   make demo      create .venv, install what is pinned, show a constellation and train on it
 #   make test      the same with the test tools, then ruff, mypy and pytest
 # And for those who work on it:
 #   make figures   draw the pictures in the README and docs again
@@ -22,7 +22,7 @@ help:
 	$(PYTHON) -m venv .venv
 
 # The stamps are the reason why a second `make demo` installs nothing.
-.venv/installed: .venv/pyvenv.cfg pyproject.toml constraints.txt
+.venv/installed: .venv/pyvenv.cfg pyproject.toml constraints.txt setup.py $(wildcard src/fedorbit/learning/kernel/*.[ch])
 	$(PIP_INSTALL) --editable .
 	@touch $@
 
@@ -31,8 +31,10 @@ help:
 	@touch $@
 
 demo: .venv/installed
-	$(BIN)/fedorbit orbits --out demo/orbits
+	rm -rf demo
+	$(BIN)/fedorbit orbits --contacts 0 --out demo/orbits
 	$(BIN)/fedorbit data partition quickstart --out demo/partition
+	$(BIN)/fedorbit run --out demo/run
 
 test: .venv/installed-test
 	$(BIN)/ruff check .
