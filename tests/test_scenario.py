@@ -19,7 +19,7 @@ def test_the_configured_swath_decides_who_sees_what(override, passes: int, unsee
     config = load_config(
         "quickstart",
         ["data.synthetic.samples=400", "data.synthetic.size=8", "schedule.rounds=48",
-         "run.rounds=48", "partition.scheme=ground-track", override],
+         "partition.scheme=ground-track", override],
     )  # fmt: skip
     dataset, constellation = load_dataset(config), build_constellation(config)
     assert partition_scheme(config, dataset, constellation).passes.sum() == passes

@@ -249,7 +249,7 @@ def test_partition_of_synthetic_images(fedorbit, tmp_path: Path) -> None:
 def test_partition_by_ground_track_reports_what_nobody_sees(fedorbit) -> None:
     # Over 4 hours, 20 satellites with a swath of 100 km leave places unseen.
     changes = ("-o", "partition.scheme=ground-track", "-o", "partition.swath_half_width_km=50",
-               "-o", "schedule.rounds=48", "-o", "run.rounds=48",
+               "-o", "schedule.rounds=48",
                "-o", "data.synthetic.samples=500")  # fmt: skip
     document = json.loads(fedorbit("data", "partition", "--json", *changes).stdout)
     dealt = np.array(document["counts"]).sum() + np.array(document["test_counts"]).sum()

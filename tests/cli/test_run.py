@@ -129,6 +129,7 @@ def test_bad_input(fedorbit, tmp_path: Path, arguments: list[str], message: str)
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "runs").exists()  # what cannot start leaves no folder behind
 
 
 def test_methods_are_listed(fedorbit) -> None:

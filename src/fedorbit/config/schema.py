@@ -246,15 +246,6 @@ class Config(Section):
     )
     engine: EngineSection = EngineSection()
 
-    @model_validator(mode="after")
-    def _rounds_within_horizon(self) -> Self:
-        if self.run.rounds > self.schedule.rounds:
-            raise ValueError(
-                f"run.rounds must be at most schedule.rounds ({self.schedule.rounds}), the horizon "
-                f"of the contacts, got {self.run.rounds}; raise schedule.rounds"
-            )
-        return self
-
     @model_validator(mode="before")
     @classmethod
     def _default_choices(cls, values: Any) -> Any:

@@ -24,7 +24,7 @@ from fedorbit.methods import make_method
 from fedorbit.progress import Progress
 from fedorbit.simulation.loop import NobodyWatches, RunProgress, run_rounds
 from fedorbit.simulation.records import Record, read_records, read_summary
-from fedorbit.simulation.world import build_world
+from fedorbit.simulation.world import World, build_world
 
 CONFIG = "config.toml"
 
@@ -86,9 +86,12 @@ def run(
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"{folder} is in use and holds no run; choose another --out")
+    # Whatever can go wrong at the start does so here, and leaves no folder behind.
+    world = build_world(config, preparing)
+    world.trainer()
     with replacing(folder / CONFIG) as partial:
         partial.write_text(dumps(config), encoding="utf-8")
-    return _run_all(config, folder, progress or NobodyWatches(), preparing)
+    return _run_all(config, folder, progress or NobodyWatches(), preparing, world)
 
 
 def resume(
@@ -131,14 +134,17 @@ def method_folder(folder: Path, method: str) -> Path:
 
 
 def _run_all(
-    config: Config, folder: Path, progress: RunProgress, preparing: Progress | None
+    config: Config,
+    folder: Path,
+    progress: RunProgress,
+    preparing: Progress | None,
+    world: World | None = None,
 ) -> RunResult:
     from fedorbit.report.run_figures import write_accuracy_figure  # slow to import
 
     methods = {n: make_method(n, config.methods.get(n, {})) for n in config.run.method}
     with _only_one(folder):
         runs = []
-        world = None
         for name, method in methods.items():
             target = method_folder(folder, name)
             target.mkdir(exist_ok=True)

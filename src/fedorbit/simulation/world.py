@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from fedorbit.config import Config
 from fedorbit.data.cache import Dataset
 from fedorbit.data.partition import Partition
+from fedorbit.errors import ConfigError
 from fedorbit.learning.backends import make_trainer, resolve_backend
 from fedorbit.learning.engine import Engine
 from fedorbit.learning.jobs import SgdSettings, TrainingData, standardisation
@@ -60,6 +61,11 @@ class World:
 
 def build_world(config: Config, progress: Progress | None = None) -> World:
     """Lay out the constellation, load and deal the data, and draw the first model."""
+    if config.run.rounds > config.schedule.rounds:
+        raise ConfigError(
+            f"run.rounds must be at most schedule.rounds ({config.schedule.rounds}), the horizon "
+            f"of the contacts, got {config.run.rounds}; raise schedule.rounds"
+        )
     constellation = build_constellation(config)
     schedule = build_schedule(config, constellation, progress)
     dataset = load_dataset(config, progress)
