@@ -201,10 +201,10 @@ class FedOrbit(Method):
 
 def mean_by_magnitude(models: Vector, start: Vector, otherwise: Vector) -> Vector:
     """Average every element by how far each satellite moved it (`eq:m_intra_features`)."""
-    moved = np.abs(models.astype(np.float64) - start)
+    moved = np.abs(models - start)
     total = moved.sum(axis=0)
-    mean = np.einsum("kp,kp->p", moved, models, dtype=np.float64)
-    return np.where(total > 0, mean / np.where(total > 0, total, 1.0), otherwise).astype(np.float32)
+    weighted = np.einsum("kp,kp->p", moved, models)
+    return np.divide(weighted, total, out=otherwise.copy(), where=total > 0)
 
 
 def _set_rows(
