@@ -3,6 +3,7 @@ import time
 
 import numpy as np
 import pytest
+import torch
 
 from fedorbit.learning.engine import Engine
 from fedorbit.learning.jobs import LocalJob, Trained, TrainingData
@@ -105,3 +106,15 @@ def test_evaluation_keeps_the_order(data) -> None:
     results = engine.evaluate(models, [np.arange(i) for i in range(5)])
     engine.close()
     assert results == [(i, 2.0 * i) for i in range(5)]
+
+
+def test_pytorch_gets_its_threads_back(data) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        engine = Engine(Recorder(), data, seed=0, workers=1)
+        assert torch.get_num_threads() == 1
+        engine.close()
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

@@ -729,3 +729,19 @@ def test_sanitizers_find_nothing(tmp_path: Path) -> None:
     )
     result = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_alpha_stays_where_it_was_when_training_diverges() -> None:
+    case = make_case(samples=7)
+    w = np.full_like(case.parameters, np.nan)
+    *_, alpha = case.kernel.train_apfl(
+        case.images,
+        case.labels,
+        np.arange(7)[np.newaxis],
+        w=w,
+        v=w,
+        alpha=0.4,
+        **case.standardised(),
+        **SGD,
+    )
+    assert alpha == 0.4

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from fedorbit.errors import ModelError
 from fedorbit.learning.jobs import (
     EVERYBODY,
     LocalJob,
@@ -17,6 +18,7 @@ from fedorbit.learning.jobs import (
     standardisation,
 )
 from fedorbit.learning.models import ModelSpec, model_spec
+from fedorbit.learning.parameters import layout_of
 from fedorbit.learning.sgd import TorchTrainer, TrainingCancelledError
 
 RATE = 0.05
@@ -217,3 +219,35 @@ def test_a_job_can_be_cancelled(data, spec) -> None:
     with pytest.raises(TrainingCancelledError):
         trainer.train(job, batch_order(data, job, 0))
     timer.join()
+
+
+class Dropping(nn.Module):
+    def __init__(self, height: int, width: int, channels: int, classes: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(height * width * channels, 8)
+        self.fc2 = nn.Linear(8, classes)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.fc2(nn.functional.dropout(self.fc1(images.flatten(1)), training=self.training))
+
+
+class Breaking(Dropping):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.fc2(images.flatten(1))
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [(Dropping, "gives different outputs for the same images"), (Breaking, "cannot be trained on")],
+)
+def test_a_model_that_cannot_run_or_be_repeated_is_refused(
+    model: type[nn.Module], sentence: str
+) -> None:
+    layout = layout_of(model(4, 4, 1, 2), "fc2", 2)
+    spec = ModelSpec("mine", (4, 4, 1), 2, model, layout)
+    images = np.zeros((1, 4, 4, 1), dtype=np.float32)
+    zero, everything = np.zeros(1, dtype=np.int64), np.arange(1)
+    scale = np.ones(1, dtype=np.float32)
+    data = TrainingData(images, zero, scale, scale, (everything,), everything)
+    with pytest.raises(ModelError, match=sentence):
+        TorchTrainer(spec, data, SgdSettings())

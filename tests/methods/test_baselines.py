@@ -131,7 +131,8 @@ def test_fedavg_costs_one_upload_per_contact() -> None:
     [
         ("fedorbit", {"roh": 0.9}, "methods.fedorbit: unknown key 'roh'; did you mean 'rho'?"),
         ("fedorbit", {"rho": 1.5}, "rho must be above 0 and at most 1, got 1.5"),
-        ("ditto", {"lambda": -1.0}, "lambda"),
+        ("ditto", {"lambda": -1.0}, "lambda must be at least 0, got -1.0"),
+        ("ditto", {"lamda": 0.2}, "unknown key 'lamda'; did you mean 'lambda'?"),
         ("local", {"when": "sometimes"}, "when must be one of 'visible', 'always'"),
     ],
 )

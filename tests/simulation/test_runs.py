@@ -133,7 +133,9 @@ def stopped_run(folder: Path) -> Path:
     return folder / "fedavg"
 
 
-@pytest.mark.parametrize("damage", ["truncate tensors", "flip a bit", "break json", "lose tensors"])
+@pytest.mark.parametrize(
+    "damage", ["truncate tensors", "flip a bit", "break json", "lose tensors", "change a number"]
+)
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(
     whole: fo.RunResult, tmp_path: Path, damage: str
 ) -> None:
@@ -149,9 +151,35 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(
             vouch.write_text("{")
         case "lose tensors":
             tensors.unlink()
-    with pytest.warns(UserWarning, match=r"damaged checkpoint checkpoint-00000007.*00000006"):
-        result = fo.resume(tmp_path / "stopped")
+        case "change a number":
+            fields = json.loads(vouch.read_text())
+            vouch.write_text(json.dumps({**fields, "records_bytes": fields["records_bytes"] - 100}))
+    with (
+        pytest.warns(UserWarning, match=r"damaged checkpoint checkpoint-00000007.*00000006"),
+        pytest.raises(loop.StopRequested),
+    ):
+        fo.resume(tmp_path / "stopped", progress=StopAfter("fedavg", 7))
+    # The damaged one makes no room for itself: the two that are kept are whole.
+    assert checkpoint.load_newest(target).rounds_done == 8
+    (target / "checkpoint-00000008.json").unlink()
+    assert checkpoint.load_newest(target).rounds_done in (6, 7)
+    result = fo.resume(tmp_path / "stopped")
     assert timeless(result.runs[0].records) == timeless(whole.runs[0].records)
+
+
+def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
+    target = stopped_run(tmp_path / "stopped")
+    leftover = target / ".checkpoint-00000008.abcd1234.partial.safetensors"
+    leftover.write_bytes(b"half")
+    fo.resume(tmp_path / "stopped")
+    assert not leftover.exists()
+
+
+def test_a_run_that_diverges_ends_all_the_same(tmp_path: Path) -> None:
+    wild = {"rate": 100.0, "clip_norm": 0.0, "epochs": 20}
+    with np.errstate(all="ignore"):
+        result = fo.run(small(run={"method": "apfl", "rounds": 4}, training=wild), tmp_path / "w")
+    assert result.runs[0].records[-1]["orbit_loss"].count(None) > 0
 
 
 def test_no_whole_checkpoint_is_an_error(tmp_path: Path) -> None:

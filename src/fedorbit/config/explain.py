@@ -94,14 +94,19 @@ def _locate(
         names.append(str(part))
         if isinstance(part, int):
             continue
-        field = branches[0].model_fields.get(part) if branches else None
+        field = _fields(branches[0]).get(part) if branches else None
         if field is None:
             break
         inner = list(_models(field.annotation))
         if inner:
             branches = inner
-    siblings = [name for branch in branches for name in branch.model_fields]
+    siblings = [name for branch in branches for name in _fields(branch)]
     return ".".join(names), field, siblings
+
+
+def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Fields by the names that users write: `lambda` is none in Python, so it is an alias."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def _tag(model: type[BaseModel]) -> str | None:
@@ -128,7 +133,7 @@ def _elsewhere(key: str, path: str, model: type[BaseModel]) -> str:
 
 
 def _all_keys(model: type[BaseModel], prefix: str) -> Iterator[str]:
-    for name, field in model.model_fields.items():
+    for name, field in _fields(model).items():
         yield prefix + name
         for inner in _models(field.annotation):
             yield from _all_keys(inner, f"{prefix}{name}.")

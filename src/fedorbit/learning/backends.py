@@ -12,9 +12,11 @@ from fedorbit.learning.sgd import TorchTrainer, Trainer
 Backend = Literal["kernel", "torch"]
 
 
-def resolve_backend(asked: str, model: str, device: str) -> Backend:
+def resolve_backend(
+    asked: str, model: str, device: str, image_shape: tuple[int, int, int] | None = None
+) -> Backend:
     """Decide between kernel and PyTorch; the two round differently, so a run keeps its choice."""
-    obstacle = _obstacle(model, device)
+    obstacle = _obstacle(model, device, image_shape)
     if asked == "kernel" and obstacle:
         raise ModelError(f'engine.backend "kernel" cannot be used: {obstacle}; set it to "torch"')
     return "torch" if asked == "torch" or obstacle else "kernel"
@@ -32,10 +34,12 @@ def make_trainer(
         raise ModelError(f"engine.device {device!r} cannot be used: {error}") from None
 
 
-def _obstacle(model: str, device: str) -> str:
+def _obstacle(model: str, device: str, image_shape: tuple[int, int, int] | None) -> str:
     """Why the kernel cannot be used; empty if it can."""
     if model != "lenet":
         return f"it trains lenet only, and the model is {model}"
     if device != "cpu":
         return f"it runs on the CPU, and engine.device is {device}"
+    if image_shape is not None and (reason := kernel.unfit_reason(*image_shape)):
+        return reason
     return kernel.unavailable_reason()

@@ -38,6 +38,7 @@ class Engine:
         self._data = data
         self._seed = seed
         # One core per job: two threads inside one small convolution gain nothing.
+        self._threads_before = torch.get_num_threads()
         torch.set_num_threads(1)
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="fedorbit-trainer")
 
@@ -71,6 +72,7 @@ class Engine:
         if cancel:
             self._trainer.cancel()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        torch.set_num_threads(self._threads_before)
 
     def _train(self, job: LocalJob) -> Trained:
         return self._trainer.train(job, batch_order(self._data, job, self._seed))

@@ -58,8 +58,8 @@ def model_spec(
             )
     try:
         model = factory(*image_shape, classes)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"model {name} cannot be built: {error}") from None
+    except Exception as error:  # whatever a user's factory may raise
+        raise ModelError(f"model {name} cannot be built: {_told(error)}") from error
     if not isinstance(model, nn.Module):
         raise ModelError(f"{name} must return a torch.nn.Module, got {type(model).__name__}")
     return ModelSpec(name, image_shape, classes, factory, layout_of(model, classifier, classes))
@@ -74,10 +74,15 @@ def load_object(path: str, setting: str) -> Callable[..., nn.Module]:
         sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ModelError(f"{setting}: cannot import {module_name} ({error})") from error
+    except Exception as error:  # a syntax error, say
+        raise ModelError(f"{setting}: cannot import {module_name} ({_told(error)})") from error
     try:
         found: Callable[..., nn.Module] = getattr(module, attribute)
     except AttributeError:
         raise ModelError(f"{setting}: {module_name} has no {attribute!r}") from None
     return found
+
+
+def _told(error: Exception) -> str:
+    """An error in somebody else's code: its kind says as much as its words."""
+    return str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"

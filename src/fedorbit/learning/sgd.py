@@ -8,6 +8,7 @@ Parameters and gradients are views into two flat vectors, so that a step after t
 is a handful of vector operations, and starting from a model is one copy.
 """
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -18,9 +19,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fedorbit.errors import ModelError
 from fedorbit.learning.jobs import LocalJob, SgdSettings, Trained, TrainingData
 from fedorbit.learning.models import ModelSpec
 from fedorbit.learning.parameters import ParameterLayout, Vector
+from fedorbit.randomness import generator
 
 CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_
 EVALUATION_BATCH = 256
@@ -79,6 +82,7 @@ class TorchTrainer:
         self._shift = torch.from_numpy(data.shift.copy()).to(self._device)
         self._local = threading.local()
         self._cancelled = threading.Event()
+        self._try_out()
 
     def train(self, job: LocalJob, order: NDArray[np.int64]) -> Trained:
         """Run a job over the given batch order `[epochs, n]`."""
@@ -119,12 +123,14 @@ class TorchTrainer:
             slope = float(torch.dot(gradient_mixed, v - w))
             step_w(w, gradient_w)
             step_v(v, gradient_mixed.mul_(alpha))
-            alpha = min(max(alpha - job.rate * slope, 0.0), 1.0)
+            if math.isfinite(slope):  # a model that has diverged says nothing about alpha
+                alpha = min(max(alpha - job.rate * slope, 0.0), 1.0)
         return Trained(_vector(w), _vector(v), alpha)
 
     def evaluate(self, model: Vector, samples: NDArray[np.int64]) -> tuple[int, float]:
         """Return how many samples are classified right, and the sum of their losses."""
         workspace = self._workspace()
+        workspace.module.eval()
         workspace.weights.copy_(torch.from_numpy(model))
         correct, loss = 0, 0.0
         with torch.no_grad():
@@ -154,8 +160,32 @@ class TorchTrainer:
         return images.permute(0, 3, 1, 2), labels
 
     def _backward(self, workspace: _Workspace, images: Tensor, labels: Tensor) -> None:
+        workspace.module.train()
         workspace.gradient.zero_()
         functional.cross_entropy(workspace.module(images), labels).backward()  # type: ignore[no-untyped-call]
+
+    def _try_out(self) -> None:
+        """Refuse a model now that would fail in the middle of a run, or could not be repeated."""
+        name, shape = self._spec.name, self._spec.image_shape
+        numbers = generator(0, "trial").standard_normal((8, *shape), dtype=np.float32)
+        images = torch.from_numpy(numbers).to(self._device).permute(0, 3, 1, 2)
+        labels = torch.zeros(len(images), dtype=torch.int64, device=self._device)
+        try:
+            workspace = self._workspace()
+            workspace.weights.copy_(torch.from_numpy(self._spec.initial_vector(0)))
+            self._backward(workspace, images, labels)
+            with torch.no_grad():
+                first, second = workspace.module(images), workspace.module(images)
+        except Exception as error:  # whatever a user's model may raise
+            raise ModelError(
+                f"model {name} cannot be trained on images {shape} with engine.device "
+                f"{str(self._device)!r}: {error}"
+            ) from error
+        if not torch.equal(first, second):
+            raise ModelError(
+                f"model {name} gives different outputs for the same images while it trains "
+                "(dropout?); a run could not be repeated or resumed; use weight decay instead"
+            )
 
     def _workspace(self) -> _Workspace:
         if not hasattr(self._local, "workspace"):

@@ -43,6 +43,8 @@ def find_method(name: str) -> type[Method]:
     found: Any = load_object(name, "run.method")
     if not inspect.isclass(found) or not issubclass(found, Method):
         raise ModelError(f"{name} must be a subclass of fedorbit.methods.Method")
+    if missing := sorted(found.__abstractmethods__):
+        raise ModelError(f"{name} lacks {', '.join(missing)}; a method has start, round, models")
     return found
 
 

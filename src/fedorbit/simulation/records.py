@@ -57,7 +57,16 @@ def read_records(folder: Path) -> list[Record]:
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
     """Write the summary of a finished run."""
     with replacing(folder / SUMMARY) as partial:
-        partial.write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
+        partial.write_text(json.dumps(_finite(summary), indent=2, allow_nan=False) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    """Put null where a diverged run has no number; JSON knows no other word for it."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:

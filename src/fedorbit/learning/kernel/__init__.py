@@ -124,6 +124,18 @@ def unavailable_reason() -> str:
     return _load()[1]
 
 
+def unfit_reason(height: int, width: int, channels: int) -> str:
+    """Return in one line why the kernel does not take such images; empty if it does."""
+    if min(height, width) < SMALLEST_SIDE or max(height, width) > LARGEST_SIDE:
+        return (
+            f"images must have sides of {SMALLEST_SIDE} (two 5 x 5 convolutions and pools) "
+            f"to {LARGEST_SIDE} pixels, got {height} x {width}"
+        )
+    if not 1 <= channels <= MOST_CHANNELS:
+        return f"images must have 1 to {MOST_CHANNELS} channels, got {channels}"
+    return ""
+
+
 @dataclass(frozen=True)
 class _Call:
     """C structures of one call, and the arrays that they point into."""
@@ -150,13 +162,8 @@ class LenetKernel:
     """Length of the parameter vector."""
 
     def __init__(self, height: int, width: int, channels: int, classes: int) -> None:
-        if min(height, width) < SMALLEST_SIDE or max(height, width) > LARGEST_SIDE:
-            raise ValueError(
-                f"images must have sides of {SMALLEST_SIDE} (two 5 x 5 convolutions and pools) "
-                f"to {LARGEST_SIDE} pixels, got {height} x {width}"
-            )
-        if not 1 <= channels <= MOST_CHANNELS:
-            raise ValueError(f"images must have 1 to {MOST_CHANNELS} channels, got {channels}")
+        if reason := unfit_reason(height, width, channels):
+            raise ValueError(reason)
         if not 1 <= classes <= np.iinfo(np.int32).max:
             raise ValueError(f"there must be at least 1 class, got {classes}")
         library, reason = _load()

@@ -284,7 +284,8 @@ EXPORT int lenet_train_apfl(const LenetInput *in, const LenetData *data, const L
             step(w, velocity, gradient, n, plan);
             step(v, mixed_velocity, mixed_gradient, n, plan);
             const double moved = *alpha - plan->rate * slope;
-            *alpha = moved < 0 ? 0 : moved > 1 ? 1 : moved;
+            /* A model that has diverged says nothing about alpha. */
+            if (isfinite(moved)) *alpha = moved < 0 ? 0 : moved > 1 ? 1 : moved;
         }
     }
     return DONE;
