@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from fedorbit import __version__
-from fedorbit.cli import config, data, orbits, run
+from fedorbit.cli import config, data, doctor, orbits, run
 from fedorbit.cli.output import complain, stderr
 from fedorbit.errors import FedOrbitError
 
@@ -29,11 +29,13 @@ app = typer.Typer(
     epilog="[bold]First steps[/bold]\n\n"
     "fedorbit orbits  [dim]the paper's constellation and its contacts[/dim]\n\n"
     "fedorbit data partition  [dim]deal synthetic images to its satellites[/dim]\n\n"
-    "fedorbit config show paper > my.toml  [dim]a file to change[/dim]",
+    "fedorbit config show paper > my.toml  [dim]a file to change[/dim]\n\n"
+    "fedorbit doctor  [dim]who trains on this machine, and what is missing[/dim]",
 )
 app.command()(run.run)
 app.command()(run.methods)
 app.command()(orbits.orbits)
+app.command()(doctor.doctor)
 app.add_typer(data.app, name="data")
 app.add_typer(config.app, name="config")
 

@@ -18,7 +18,7 @@ from fedorbit.cli.output import (
     stderr,
     stdout,
 )
-from fedorbit.config import load_config
+from fedorbit.config import Config, load_config
 from fedorbit.simulation.records import Record
 
 DEFAULT = "quickstart"
@@ -62,12 +62,12 @@ def run(
     fedorbit run paper -o run.links=causal -o methods.fedorbit.rho=0.9
     """
     from fedorbit.simulation import runs  # PyTorch takes a second to import
-    from fedorbit.simulation.loop import NobodyWatches, StopRequested
+    from fedorbit.simulation.loop import StopRequested
 
     changes = [*(overrides or [])]
     if method:
         changes.append(f"run.method=[{', '.join(repr(name) for name in method)}]")
-    watcher = NobodyWatches() if quiet else RichRunProgress()
+    watcher = RichRunProgress(quiet)
     preparing = None if quiet else RichProgress()
     warnings.showwarning = _show_warning
     try:
@@ -76,6 +76,7 @@ def run(
             result = runs.resume(resume, given, progress=watcher, preparing=preparing)
         else:
             loaded = load_config(config, changes)
+            watcher.notice = _slow_path_notice(loaded)
             result = runs.run(loaded, out, progress=watcher, preparing=preparing)
     except StopRequested as stop:
         stderr.print(
@@ -123,12 +124,18 @@ def methods(as_json: AsJson = False) -> None:
 class RichRunProgress:
     """A line per method: rounds, time left, accuracy, spread, and who is in view."""
 
-    def __init__(self) -> None:
+    def __init__(self, quiet: bool = False) -> None:
+        self.notice = ""
+        """Said once, when training begins: what cannot even start has worse to report."""
+        self._quiet = quiet
         self._bar: rich.progress.Progress | None = None
         self._task = rich.progress.TaskID(0)
 
     def begin(self, method: str, rounds_done: int, rounds: int) -> None:
         """A method starts or goes on."""
+        if self.notice:
+            complain(self.notice, style="bold yellow")
+            self.notice = ""
         self._bar = rich.progress.Progress(
             rich.progress.TextColumn("{task.description}", style="bold", markup=False),
             rich.progress.BarColumn(bar_width=20),
@@ -137,7 +144,7 @@ class RichRunProgress:
             rich.progress.TimeRemainingColumn(elapsed_when_finished=True),
             rich.progress.TextColumn("{task.fields[state]}", markup=False),
             console=stderr,
-            disable=not stderr.is_terminal,
+            disable=self._quiet or not stderr.is_terminal,
         )
         self._bar.start()
         self._task = self._bar.add_task(method, total=rounds, completed=rounds_done, state="")
@@ -158,6 +165,20 @@ class RichRunProgress:
         if self._bar is not None:
             self._bar.stop()
         self._bar = None
+
+
+def _slow_path_notice(config: Config) -> str:
+    """Tell a user who did not ask for PyTorch that it trains, and why."""
+    from fedorbit.learning.backends import missed_kernel  # imports PyTorch
+
+    engine = config.engine
+    reason = missed_kernel(engine.backend, config.model.name, engine.device)
+    if not reason:
+        return ""
+    return (
+        "PyTorch trains, more slowly than the C kernel would, because "
+        f"{reason.partition(';')[0]}; see `fedorbit doctor`"
+    )
 
 
 def _print_comparison(summaries: list[dict[str, Any]]) -> None:

@@ -22,6 +22,13 @@ def resolve_backend(
     return "torch" if asked == "torch" or obstacle else "kernel"
 
 
+def missed_kernel(asked: str, model: str, device: str) -> str:
+    """Why PyTorch trains what the kernel would have trained; empty if nothing was missed."""
+    if asked != "auto" or model != "lenet" or device != "cpu":
+        return ""
+    return kernel.unavailable_reason()
+
+
 def make_trainer(
     backend: Backend, spec: ModelSpec, data: TrainingData, settings: SgdSettings, device: str
 ) -> Trainer:
