@@ -8,7 +8,7 @@
 and run pytest. Each test runs real training on small synthetic images.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -21,7 +21,6 @@ from fedorbit.config import Config
 from fedorbit.learning.engine import Engine
 from fedorbit.methods.base import Method, State
 from fedorbit.methods.fleet import Fleet
-from fedorbit.orbits.visibility import Schedule
 from fedorbit.simulation.world import World, build_world
 
 ROUNDS = 6
@@ -38,8 +37,9 @@ def small_world(
     links: str = "ideal",
     seed: int = 0,
     backend: str = "auto",
+    events: Sequence[dict[str, Any]] = (),
 ) -> World:
-    """Return a world small enough that a round takes a blink."""
+    """Return a world small enough that a round takes a blink; who is away is never in view."""
     config = Config.model_validate(
         {
             "seed": seed,
@@ -52,10 +52,11 @@ def small_world(
             "training": {"epochs": 1, "batch": 16},
             "run": {"rounds": len(visible), "links": links},
             "engine": {"backend": backend},
+            "events": events,
         }
     )
     world = build_world(config)
-    return replace(world, schedule=Schedule(world.schedule.times_s, visible))
+    return replace(world, schedule=replace(world.schedule, visible=visible & world.orbits_present))
 
 
 @contextmanager
