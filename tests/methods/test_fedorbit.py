@@ -1,7 +1,5 @@
 """FedOrbit, equation by equation, worked in plain NumPy loops."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
@@ -9,7 +7,15 @@ from scipy.spatial.distance import jensenshannon
 from fedorbit.learning.jobs import batch_order
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.fedorbit import FedOrbit, mean_by_magnitude
-from fedorbit.testing import PATTERN, assert_same, fleet_of, play, small_world
+from fedorbit.testing import (
+    PATTERN,
+    assert_same,
+    fleet_of,
+    members,
+    play,
+    small_world,
+    with_inverted_images,
+)
 
 E_BASE, ETA_0, GAMMA = 1, 0.01, 0.998  # as in small_world
 
@@ -193,11 +199,7 @@ def test_the_literal_blend_keeps_all_personal_extractors_equal() -> None:
 def test_ideal_links_do_carry_news_from_orbits_never_seen() -> None:
     """What the causal suite forbids happens under ideal links, so that test can fail."""
     world = small_world(links="ideal")
-    members = np.flatnonzero(world.partition.orbit_of_satellite == 2)
-    secret = np.concatenate([world.partition.train[k] for k in members])
-    images = world.data.images.copy()
-    images[secret] = 255 - images[secret]
-    changed = replace(world, data=replace(world.data, images=images))
+    changed = with_inverted_images(world, members(world, 2))
     assert not PATTERN[0, 2]
     true, altered = (play(FedOrbit(), w)[1]["model"] for w in (world, changed))
     assert not np.array_equal(true[0], altered[0])
