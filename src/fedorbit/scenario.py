@@ -5,6 +5,7 @@ import numpy as np
 from fedorbit.config import Config
 from fedorbit.config.schema import (
     DirichletSection,
+    EventSection,
     GroundTrackSection,
     PathologicalSection,
     WalkerSection,
@@ -22,11 +23,12 @@ from fedorbit.data.partition import (
     stratified_split,
 )
 from fedorbit.data.synthetic import SyntheticSpec
-from fedorbit.errors import PartitionError
+from fedorbit.errors import ConfigError, PartitionError
 from fedorbit.orbits.constellation import Constellation, from_element_sets, walker
 from fedorbit.orbits.elements import read_element_sets
 from fedorbit.orbits.swath import count_passes
 from fedorbit.orbits.visibility import GroundStation, Schedule, compute_schedule, round_times_s
+from fedorbit.presence import Presence
 from fedorbit.progress import Progress, SilentProgress
 
 SENTINEL_2_HALF_WIDTH_KM = 145.0
@@ -51,12 +53,52 @@ def build_stations(config: Config) -> tuple[GroundStation, ...]:
     return tuple(GroundStation(**station.model_dump()) for station in config.stations)
 
 
+def build_presence(config: Config, constellation: Constellation) -> Presence:
+    """Work out from the events which satellites are there in which round.
+
+    A satellite is there while neither itself nor its orbit is away.
+    """
+    there = {
+        "orbit": np.ones(constellation.orbits, dtype=np.bool_),
+        "satellite": np.ones(constellation.satellites, dtype=np.bool_),
+    }
+    for place, event in enumerate(config.events):
+        what, index = event.subject
+        if index >= len(there[what]):
+            raise ConfigError(
+                f"events.{place}.{what} must be below {len(there[what])}, the number of {what}s, "
+                f"got {index}; they count from 0"
+            )
+        if event.round >= config.schedule.rounds:
+            raise ConfigError(
+                f"events.{place}.round must be below schedule.rounds ({config.schedule.rounds}), "
+                f"got {event.round}; raise schedule.rounds, or remove the event"
+            )
+    events = sorted(config.events, key=lambda event: event.round)
+    for event in reversed(events):  # so that the first event of each has the last word
+        what, index = event.subject
+        there[what][index] = event.kind == "leave"
+    segments: dict[int, list[EventSection]] = {0: []}
+    for event in events:
+        segments.setdefault(event.round, []).append(event)
+    satellites = np.empty((len(segments), constellation.satellites), dtype=np.bool_)
+    for row, changes in zip(satellites, segments.values(), strict=True):
+        for event in changes:
+            what, index = event.subject
+            there[what][index] = event.kind == "join"
+        row[:] = there["satellite"] & there["orbit"][constellation.orbit_of_satellite]
+    return Presence(np.array(list(segments), dtype=np.int64), satellites)
+
+
 def build_schedule(
-    config: Config, constellation: Constellation, progress: Progress | None = None
+    config: Config,
+    constellation: Constellation,
+    progress: Progress | None = None,
+    presence: Presence | None = None,
 ) -> Schedule:
     """Compute who is visible in which round, over the whole horizon."""
     times_s = round_times_s(config.schedule.rounds, config.schedule.round_s)
-    return compute_schedule(constellation, build_stations(config), times_s, progress)
+    return compute_schedule(constellation, build_stations(config), times_s, progress, presence)
 
 
 def horizon_s(config: Config) -> float:

@@ -8,7 +8,7 @@
 and run pytest. Each test runs real training on small synthetic images.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -21,12 +21,18 @@ from fedorbit.config import Config
 from fedorbit.learning.engine import Engine
 from fedorbit.methods.base import Method, State
 from fedorbit.methods.fleet import Fleet
-from fedorbit.orbits.visibility import Schedule
 from fedorbit.simulation.world import World, build_world
 
 ROUNDS = 6
 PATTERN = np.array([[1, 0, 0], [0, 0, 0], [1, 1, 0], [0, 0, 0], [0, 1, 1], [1, 0, 1]], dtype=bool)
 """Who is in view in the small world: single orbits, pairs, nobody, and first contacts late."""
+EVENTS: tuple[dict[str, Any], ...] = (
+    {"round": 2, "kind": "leave", "satellite": 0},
+    {"round": 3, "kind": "leave", "orbit": 1},
+    {"round": 4, "kind": "join", "orbit": 2},
+    {"round": 5, "kind": "join", "orbit": 1},
+)
+"""A satellite is lost, an orbit leaves and comes back, another is launched."""
 
 
 def small_world(
@@ -38,8 +44,9 @@ def small_world(
     links: str = "ideal",
     seed: int = 0,
     backend: str = "auto",
+    events: Sequence[dict[str, Any]] = (),
 ) -> World:
-    """Return a world small enough that a round takes a blink."""
+    """Return a world small enough that a round takes a blink; who is away is never in view."""
     config = Config.model_validate(
         {
             "seed": seed,
@@ -52,10 +59,11 @@ def small_world(
             "training": {"epochs": 1, "batch": 16},
             "run": {"rounds": len(visible), "links": links},
             "engine": {"backend": backend},
+            "events": events,
         }
     )
     world = build_world(config)
-    return replace(world, schedule=Schedule(world.schedule.times_s, visible))
+    return replace(world, schedule=replace(world.schedule, visible=visible & world.orbits_present))
 
 
 @contextmanager
@@ -75,6 +83,20 @@ def play(method: Method, world: World, workers: int = 1) -> list[State]:
         for t in range(world.schedule.rounds):
             states.append(method.round(states[-1], t, fleet))
     return states
+
+
+def with_inverted_images(world: World, satellites: Sequence[int]) -> World:
+    """Return the world with other images on board of some satellites, to see who learns of it."""
+    samples = np.concatenate([world.partition.train[satellite] for satellite in satellites])
+    assert len(samples), "there must be images to invert"
+    images = world.data.images.copy()
+    images[samples] = 255 - images[samples]
+    return replace(world, data=replace(world.data, images=images))
+
+
+def members(world: World, orbit: int) -> list[int]:
+    """Satellites of an orbit, whether they are there or not."""
+    return np.flatnonzero(world.partition.orbit_of_satellite == orbit).tolist()
 
 
 def assert_same(first: State, second: State) -> None:
@@ -128,7 +150,10 @@ class MethodConformance:
 
     def test_resumes_from_any_round(self) -> None:
         """A state that was saved and loaded goes on to the same bits."""
-        world = self.world()
+        self.check_resuming(self.world())
+
+    def check_resuming(self, world: World) -> None:
+        """Compare a run with those that begin from each of its states, saved and loaded."""
         states = play(self.method, world)
         for begin in range(len(states)):
             state: State = safetensors.numpy.load(safetensors.numpy.save(states[begin]))
@@ -206,18 +231,66 @@ class MethodConformance:
             return
         world = self.world(links="causal")
         first_contact = int(np.argmax(PATTERN[:, 2]))
-        secret = np.concatenate(
-            [
-                world.partition.train[k]
-                for k in np.flatnonzero(world.partition.orbit_of_satellite == 2)
-            ]
-        )
-        images = world.data.images.copy()
-        images[secret] = 255 - images[secret]
-        changed = replace(world, data=replace(world.data, images=images))
+        changed = with_inverted_images(world, members(world, 2))
         true, altered = play(self.method, world), play(self.method, changed)
         for t in range(first_contact):
             ours, theirs = (self.method.models(states[t + 1]) for states in (true, altered))
             np.testing.assert_array_equal(ours[:2], theirs[:2], err_msg=f"round {t}")
         last = [self.method.models(states[-1])[2] for states in (true, altered)]
         assert not np.array_equal(*last), "the change of images must have had an effect at all"
+
+    # --- Constellations that change -----------------------------------------------------------
+
+    def test_resumes_across_events(self) -> None:
+        """What an event changes follows from the round alone, not from who saw it happen."""
+        for links in ("ideal", "causal"):
+            self.check_resuming(self.world(links=links, events=EVENTS))
+
+    def test_what_will_happen_changes_nothing_before(self) -> None:
+        """Up to an event a run is the same as without it."""
+        event = {"round": 3, "kind": "leave", "orbit": 1}
+        with_event, without = (play(self.method, self.world(events=e)) for e in ([event], []))
+        for one, other in zip(with_event[:4], without[:4], strict=True):
+            assert_same(one, other)
+
+    def test_a_satellite_that_is_away_trains_nothing(self) -> None:
+        """The images of a satellite that joins in round 5 matter from then on and not before."""
+        world = self.world()
+        joining = max(members(world, 0), key=lambda k: len(world.partition.train[k]))
+        self.check_secrecy([joining], {"round": 5, "kind": "join", "satellite": joining})
+
+    def test_an_orbit_that_is_away_trains_nothing(self) -> None:
+        """The images of an orbit that joins in round 4 matter from then on and not before."""
+        world = self.world()
+        self.check_secrecy(members(world, 2), {"round": 4, "kind": "join", "orbit": 2})
+
+    def check_secrecy(self, satellites: Sequence[int], join: dict[str, Any]) -> None:
+        """Invert the images of satellites and see when models begin to differ."""
+        for links in ("ideal", "causal"):
+            world = self.world(links=links, events=[join])
+            changed = with_inverted_images(world, satellites)
+            true, altered = play(self.method, world), play(self.method, changed)
+            for one, other in zip(true[: join["round"] + 1], altered, strict=False):
+                assert_same(one, other)
+            last = [self.method.models(states[-1]) for states in (true, altered)]
+            assert not np.array_equal(*last), "the change of images must have had an effect at all"
+
+    def test_survives_losses(self) -> None:
+        """A satellite, an orbit, or everybody may be lost."""
+        everybody = [{"round": 2, "kind": "leave", "orbit": orbit} for orbit in range(3)]
+        for links in ("ideal", "causal"):
+            for events in (EVENTS[:1], EVENTS[1:2], EVENTS, everybody):
+                world = self.world(links=links, events=events)
+                assert_sound(self.method, play(self.method, world), world)
+
+    def test_an_orbit_that_is_away_spends_nothing(self) -> None:
+        """It trains no epoch, and no model moves without a contact."""
+        world = self.world(links="causal", events=EVENTS)
+        with fleet_of(world) as fleet:
+            state, epochs = self.method.start(fleet), [0, 0, 0]
+            for t in range(world.schedule.rounds):
+                state = self.method.round(state, t, fleet)
+                for orbit in {0, 1, 2} - set(fleet.present(t)):
+                    assert fleet.ledger.epochs[orbit] == epochs[orbit], f"round {t}"
+                epochs = list(fleet.ledger.epochs)
+            assert fleet.ledger.unlinked_bytes == 0

@@ -25,9 +25,9 @@ def test_one_fedavg_round_worked_by_hand() -> None:
             total = np.zeros(len(w0))
             for job in fleet.jobs(orbit, 0, w0, epochs=1, rate=0.01):
                 w_k = trainer.train(job, batch_order(world.data, job, 0)).model
-                total += fleet.samples[job.satellite] * w_k.astype(float)
-            orbit_models[orbit] = total / fleet.orbit_samples[orbit]
-        n = fleet.orbit_samples
+                total += fleet.samples(0)[job.satellite] * w_k.astype(float)
+            orbit_models[orbit] = total / fleet.orbit_samples(0)[orbit]
+        n = fleet.orbit_samples(0)
         expected = (n[0] * orbit_models[0] + n[2] * orbit_models[2]) / (n[0] + n[2])
         state = FedAvg().round(FedAvg().start(fleet), 0, fleet)
     np.testing.assert_allclose(state["global"], expected, atol=1e-7)
@@ -109,7 +109,7 @@ def test_centralised_trains_on_everything_every_round() -> None:
     world = small_world()
     with fleet_of(world) as fleet:
         state = Centralised(epochs=3).round(Centralised().start(fleet), 1, fleet)
-        assert fleet.ledger.samples_trained == 3 * fleet.samples.sum()
+        assert fleet.ledger.samples_trained == 3 * fleet.samples(1).sum()
         assert fleet.ledger.isl_bytes == 0
     assert Centralised().models(state).shape[0] == 3
 

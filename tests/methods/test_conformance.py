@@ -30,6 +30,10 @@ class TestFedAvg(MethodConformance):
     method = FedAvg()
 
 
+class TestFedAvgWithEffort(MethodConformance):
+    method = FedAvg(effort="always")
+
+
 class TestFedProx(MethodConformance):
     method = FedProx(mu=0.5)
 
@@ -40,6 +44,10 @@ class TestAPFL(MethodConformance):
 
 class TestDitto(MethodConformance):
     method = Ditto()
+
+
+class TestDittoWithEffort(MethodConformance):
+    method = make_method("ditto", {"effort": "visible"})
 
 
 class TestFedOrbit(MethodConformance):

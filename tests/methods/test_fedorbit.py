@@ -1,7 +1,5 @@
 """FedOrbit, equation by equation, worked in plain NumPy loops."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
@@ -9,7 +7,15 @@ from scipy.spatial.distance import jensenshannon
 from fedorbit.learning.jobs import batch_order
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.fedorbit import FedOrbit, mean_by_magnitude
-from fedorbit.testing import PATTERN, assert_same, fleet_of, play, small_world
+from fedorbit.testing import (
+    PATTERN,
+    assert_same,
+    fleet_of,
+    members,
+    play,
+    small_world,
+    with_inverted_images,
+)
 
 E_BASE, ETA_0, GAMMA = 1, 0.01, 0.998  # as in small_world
 
@@ -23,10 +29,10 @@ def train(world, fleet, orbit, t, start, epochs, rate, intra):
     ]
 
 
-def orbit_aggregate(world, fleet, orbit, start, models):
+def orbit_aggregate(world, fleet, orbit, start, models, t=0):
     """eq:m_intra_classifier and eq:m_intra_features, element by element."""
-    layout, satellites = world.spec.layout, fleet.trainers(orbit)
-    s = fleet.class_counts[satellites].astype(float)
+    layout, satellites = world.spec.layout, fleet.trainers(orbit, t)
+    s = fleet.class_counts(t)[satellites].astype(float)
     n = s.sum(axis=1)
     result = start.astype(float).copy()
     f = layout.features.stop
@@ -59,15 +65,15 @@ def test_two_rounds_worked_by_hand(links: str, blend: str) -> None:
     f = layout.features.stop
     states = play(method, world)
     with fleet_of(world) as fleet:
-        n_l = fleet.orbit_samples
-        counts = fleet.orbit_class_counts.astype(float)
+        n_l = fleet.orbit_samples(0)
+        counts = fleet.orbit_class_counts(0).astype(float)
         a_lc = counts / counts.sum(axis=0)  # eq:m_affinity
         smoothed = [0.9 * c / c.sum() + 0.1 / 4 for c in counts]
         pairs = [(0, 1), (0, 2), (1, 2)]
         beta = (
             2 / (3 * 2) * sum(1 - jensenshannon(smoothed[i], smoothed[j], base=2) for i, j in pairs)
         )
-        assert method.similarity(fleet) == pytest.approx(beta, abs=1e-9)
+        assert method.similarity(0, fleet) == pytest.approx(beta, abs=1e-9)
 
         w0 = fleet.initial_model()
         model = dict.fromkeys(range(3), w0)
@@ -126,7 +132,7 @@ def test_two_rounds_worked_by_hand(links: str, blend: str) -> None:
             # From here on with the method's own bits, so that rounding does not add up.
             model = {o: method.models(states[t + 1])[o] for o in range(3)}
             gs["w"] = states[t + 1]["global"]
-            assert states[t + 1]["dark"].tolist() == tau
+            assert fleet.dark_rounds(t + 1).tolist() == tau
 
 
 def test_catch_up_and_dampening() -> None:
@@ -193,11 +199,7 @@ def test_the_literal_blend_keeps_all_personal_extractors_equal() -> None:
 def test_ideal_links_do_carry_news_from_orbits_never_seen() -> None:
     """What the causal suite forbids happens under ideal links, so that test can fail."""
     world = small_world(links="ideal")
-    members = np.flatnonzero(world.partition.orbit_of_satellite == 2)
-    secret = np.concatenate([world.partition.train[k] for k in members])
-    images = world.data.images.copy()
-    images[secret] = 255 - images[secret]
-    changed = replace(world, data=replace(world.data, images=images))
+    changed = with_inverted_images(world, members(world, 2))
     assert not PATTERN[0, 2]
     true, altered = (play(FedOrbit(), w)[1]["model"] for w in (world, changed))
     assert not np.array_equal(true[0], altered[0])
@@ -225,7 +227,10 @@ def test_links_are_booked() -> None:
             )
             # Two satellites per orbit: one model out, one back; twice for visible orbits.
             trainings = sum(
-                (2 if PATTERN[t, o] else 1) for t in range(6) for o in range(3) if fleet.trainers(o)
+                (2 if PATTERN[t, o] else 1)
+                for t in range(6)
+                for o in range(3)
+                if fleet.trainers(o, t)
             )
             assert fleet.ledger.isl_bytes == 2 * trainings * model_bytes
 
@@ -233,6 +238,6 @@ def test_links_are_booked() -> None:
 def test_rounds_without_contact_change_nothing_at_the_ground_in_a_causal_world() -> None:
     states = play(FedOrbit(), small_world(links="causal"))
     assert not PATTERN[1].any()
-    for key in ("global", "uploaded", "effort", "heard_of"):
+    for key in ("global", "uploaded", "quality", "counts"):
         assert_same({key: states[1][key]}, {key: states[2][key]})
     assert not np.array_equal(states[1]["model"], states[2]["model"])

@@ -106,6 +106,33 @@ class StationSection(Section):
     min_elevation_deg: float = Field(10.0, ge=0, lt=90)
 
 
+class EventSection(Section):
+    """A satellite or a whole orbit that is lost or launched."""
+
+    round: int = Field(ge=0, le=10_000_000, description="from the beginning of this round, from 0")
+    kind: Literal["leave", "join"] = Field(
+        description="leave or join; whose first event is a join is away until then"
+    )
+    orbit: int | None = Field(None, ge=0, description="index of an orbit, or")
+    satellite: int | None = Field(
+        None, ge=0, description="index of a satellite, counted over all orbits"
+    )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.orbit is None) == (self.satellite is None):
+            raise ValueError("set exactly one of orbit and satellite")
+        return self
+
+    @property
+    def subject(self) -> tuple[Literal["orbit", "satellite"], int]:
+        """Whom it concerns."""
+        if self.orbit is not None:
+            return "orbit", self.orbit
+        assert self.satellite is not None
+        return "satellite", self.satellite
+
+
 # The paper gives the latitude alone.
 LONDON = StationSection(name="London", latitude_deg=51.0, longitude_deg=-0.1)
 
@@ -233,6 +260,9 @@ class Config(Section):
     stations: tuple[StationSection, ...] = Field(
         (LONDON,), min_length=1, max_length=10_000, strict=False
     )
+    events: tuple[EventSection, ...] = Field(
+        (), max_length=10_000, strict=False, description="who leaves and joins on the way"
+    )
     data: DataSection = DataSection()
     partition: Annotated[
         PathologicalSection | DirichletSection | GroundTrackSection,
@@ -245,6 +275,26 @@ class Config(Section):
         default_factory=dict, description="parameters, such as methods.fedorbit.rho"
     )
     engine: EngineSection = EngineSection()
+
+    @model_validator(mode="after")
+    def _events_alternate(self) -> Self:
+        """Nobody leaves twice without having come back, nor joins while being there."""
+        before: dict[tuple[str, int], EventSection] = {}
+        for place, event in sorted(enumerate(self.events), key=lambda entry: entry[1].round):
+            last, (what, index) = before.get(event.subject), event.subject
+            if last is not None and last.round == event.round:
+                raise ValueError(
+                    f"events.{place}: {what} {index} has another event in round {event.round}; "
+                    "keep one of them"
+                )
+            if last is not None and last.kind == event.kind:
+                state = "away" if event.kind == "leave" else "there"
+                raise ValueError(
+                    f"events.{place}: {what} {index} cannot {event.kind} in round {event.round}, "
+                    f"it is {state} since round {last.round}; remove one of the two events"
+                )
+            before[event.subject] = event
+        return self
 
     @model_validator(mode="before")
     @classmethod

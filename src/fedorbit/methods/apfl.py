@@ -22,7 +22,7 @@ from pydantic import Field
 
 from fedorbit.learning.engine import Program
 from fedorbit.learning.parameters import Vector
-from fedorbit.methods.base import Method, State, weighted_mean
+from fedorbit.methods.base import Method, State, weighted_mean, with_launched
 from fedorbit.methods.fedavg import average_at_ground, receive_global
 from fedorbit.methods.fleet import Fleet
 
@@ -45,6 +45,7 @@ class APFL(Method):
 
     def round(self, state: State, t: int, fleet: Fleet) -> State:
         """Train w, v and alpha of every visible orbit; average w at the ground."""
+        state = with_launched(state, t, fleet, "received", "own")
         visible = fleet.visible(t)
         received = receive_global(state, t, fleet, visible)
         trained = fleet.run(
@@ -67,7 +68,7 @@ class APFL(Method):
         alpha = state["alpha"].astype(np.float32)[:, None]
         return alpha * state["own"] + (1 - alpha) * state["received"]
 
-    def facts(self, state: State, fleet: Fleet) -> dict[str, Any]:
+    def facts(self, state: State, t: int, fleet: Fleet) -> dict[str, Any]:
         """Tell the learned shares."""
         return {"alpha": state["alpha"].tolist()}
 
@@ -86,7 +87,7 @@ def _train_orbit(
             personal=v,
             alpha=float(alpha),
         )
-        weights = fleet.samples[fleet.trainers(orbit)]
+        weights = fleet.samples(t)[fleet.trainers(orbit, t)]
         w = weighted_mean([result.model for result in trained], weights, otherwise=w)
         owns = [result.personal for result in trained if result.personal is not None]
         v = weighted_mean(owns, weights, otherwise=v)

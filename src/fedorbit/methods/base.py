@@ -19,12 +19,13 @@ from fedorbit.learning.parameters import Vector
 from fedorbit.methods.fleet import Fleet
 
 State = dict[str, NDArray[Any]]
+METHOD_CONFIG = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
 class Method(BaseModel, ABC):
     """Base class of all methods, also of those in a user's own file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+    model_config = METHOD_CONFIG
 
     @abstractmethod
     def start(self, fleet: Fleet) -> State:
@@ -38,9 +39,23 @@ class Method(BaseModel, ABC):
     def models(self, state: State) -> Vector:
         """Return each orbit's inference model, `[orbit, P]`."""
 
-    def facts(self, state: State, fleet: Fleet) -> dict[str, Any]:
-        """Return what the summary should tell beside the results, such as beta."""
+    def facts(self, state: State, t: int, fleet: Fleet) -> dict[str, Any]:
+        """Return what the summary should tell after the last round t, such as beta."""
         return {}
+
+
+def with_launched(state: State, t: int, fleet: Fleet, *models: str) -> State:
+    """Load the ground station's model into orbits that are launched in round t.
+
+    That happens before the launch and needs no link. `models` name the arrays `[orbit, P]`.
+    """
+    launched = fleet.launched(t)
+    if not launched:
+        return state
+    loaded = {name: state[name].copy() for name in models}
+    for array in loaded.values():
+        array[launched] = state["global"]
+    return {**state, **loaded}
 
 
 def weighted_mean(models: list[Vector], weights: NDArray[Any], otherwise: Vector) -> Vector:

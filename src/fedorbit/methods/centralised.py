@@ -1,14 +1,13 @@
 """Centralised: all data in one place. Not in the paper; the ceiling for federation.
 
 One model is trained on all training samples, in every round, wherever satellites are. It uses no
-links: raw data are assumed to be there.
+links: raw data of all satellites that are there are assumed to be at hand.
 """
 
 import numpy as np
 from pydantic import Field
 
 from fedorbit.learning.engine import Program
-from fedorbit.learning.jobs import EVERYBODY, LocalJob
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import Method, State
 from fedorbit.methods.fleet import Fleet
@@ -29,8 +28,8 @@ class Centralised(Method):
         return {**state, "model": trained[0]}
 
     def _train(self, start: Vector, t: int, fleet: Fleet) -> Program[Vector]:
-        [trained] = yield [LocalJob(EVERYBODY, start, self.epochs, fleet.plan.rate(t), key=(t,))]
-        return trained.model
+        trained = yield fleet.pooled_jobs(t, start, epochs=self.epochs, rate=fleet.plan.rate(t))
+        return trained[0].model if trained else start
 
     def models(self, state: State) -> Vector:
         """Every orbit uses the one model."""

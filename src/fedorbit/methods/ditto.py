@@ -6,18 +6,20 @@ global model is trained in parallel; the personal model v_l minimises F_l(v) + l
 
 Departures: the personal model belongs to an orbit, not to a client; satellites train it from v_l
 for E_base epochs in visible rounds and the orbit averages by samples, as it does the global one.
+Another `effort` is spent on each of the two models.
 """
 
 import numpy as np
 from pydantic import Field
 
 from fedorbit.learning.parameters import Vector
-from fedorbit.methods.base import Method, State
+from fedorbit.methods.base import State, with_launched
+from fedorbit.methods.effort import MatchedEffort
 from fedorbit.methods.fedavg import average_at_ground, receive_global, train_orbit
 from fedorbit.methods.fleet import Fleet
 
 
-class Ditto(Method):
+class Ditto(MatchedEffort):
     """Personal orbit models pulled toward a FedAvg model trained in parallel."""
 
     lambda_: float = Field(
@@ -31,23 +33,27 @@ class Ditto(Method):
         return {"global": w, "received": everywhere, "personal": everywhere.copy()}
 
     def round(self, state: State, t: int, fleet: Fleet) -> State:
-        """Train the global and the personal model of every visible orbit."""
-        visible = fleet.visible(t)
-        received = receive_global(state, t, fleet, visible)
-        programs = {orbit: train_orbit(fleet, orbit, t, received[orbit]) for orbit in visible}
-        for orbit in visible:
+        """Train the global and the personal model of every orbit that takes part."""
+        state = with_launched(state, t, fleet, "received", "personal")
+        orbits = self.participants(t, fleet)
+        received = receive_global(state, t, fleet, orbits)
+        programs = {}
+        for orbit in orbits:
+            work = self.work(orbit, t, fleet)
+            programs[orbit] = train_orbit(fleet, orbit, t, received[orbit], work)
             programs[fleet.orbits + orbit] = train_orbit(
                 fleet,
                 orbit,
                 t,
                 state["personal"][orbit],
+                work,
                 purpose=1,
                 anchor=received[orbit],
                 pull=self.lambda_,
             )
         trained = fleet.run(programs)
         personal = state["personal"].copy()
-        for orbit in visible:
+        for orbit in orbits:
             personal[orbit] = trained.pop(fleet.orbits + orbit)
         return {**average_at_ground(state, t, fleet, received, trained), "personal": personal}
 

@@ -3,7 +3,7 @@
 McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data", 2017.
 Satellites of a visible orbit train E_base epochs, the orbit averages by samples
 (`eq:intra_orbit`), the ground station averages the visible orbits by samples
-(`eq:fedavg_global`). Nothing changes in a round without a visible orbit.
+(`eq:fedavg_global`). Nothing changes in a round without a visible orbit, unless `effort` says so.
 
 Departures: none.
 """
@@ -14,11 +14,12 @@ import numpy as np
 
 from fedorbit.learning.engine import Program
 from fedorbit.learning.parameters import Vector
-from fedorbit.methods.base import Method, State, weighted_mean
+from fedorbit.methods.base import State, weighted_mean, with_launched
+from fedorbit.methods.effort import MatchedEffort, Work, base_work
 from fedorbit.methods.fleet import Fleet
 
 
-class FedAvg(Method):
+class FedAvg(MatchedEffort):
     """Average the visible orbits' models by samples."""
 
     def start(self, fleet: Fleet) -> State:
@@ -27,14 +28,15 @@ class FedAvg(Method):
         return {"global": w, "received": np.tile(w, (fleet.orbits, 1))}
 
     def round(self, state: State, t: int, fleet: Fleet) -> State:
-        """Train the visible orbits from the global model and average them."""
-        received = receive_global(state, t, fleet, fleet.visible(t))
-        trained = fleet.run(
-            {
-                orbit: train_orbit(fleet, orbit, t, received[orbit], **self.local(received[orbit]))
-                for orbit in fleet.visible(t)
-            }
-        )
+        """Train orbits from the global model and average them."""
+        state = with_launched(state, t, fleet, "received")
+        orbits = self.participants(t, fleet)
+        received = receive_global(state, t, fleet, orbits)
+        programs = {}
+        for orbit in orbits:
+            w, work = received[orbit], self.work(orbit, t, fleet)
+            programs[orbit] = train_orbit(fleet, orbit, t, w, work, **self.local(w))
+        trained = fleet.run(programs)
         return average_at_ground(state, t, fleet, received, trained)
 
     def local(self, w: Vector) -> dict[str, Any]:
@@ -51,24 +53,25 @@ def train_orbit(
     orbit: int,
     t: int,
     start: Vector,
-    epochs: int | None = None,
+    work: Work | None = None,
     purpose: int = 0,
     **changes: Any,
 ) -> Program[Vector]:
     """Let every satellite train from the orbit model and average by samples (`eq:intra_orbit`)."""
     model = start
-    for intra_round in range(fleet.plan.intra_rounds):
+    epochs, intra_rounds = work or base_work(fleet)
+    for intra_round in range(intra_rounds if epochs else 0):
         trained = yield fleet.jobs(
             orbit,
             t,
             model,
-            epochs=fleet.plan.epochs if epochs is None else epochs,
+            epochs=epochs,
             rate=fleet.plan.rate(t),
             intra_round=intra_round,
             purpose=purpose,
             **changes,
         )
-        weights = fleet.samples[fleet.trainers(orbit)]
+        weights = fleet.samples(t)[fleet.trainers(orbit, t)]
         model = weighted_mean([result.model for result in trained], weights, otherwise=model)
     return model
 
@@ -88,7 +91,7 @@ def average_at_ground(
     """Average the uploaded orbit models by samples (`eq:fedavg_global`) and hand the mean out."""
     orbits = sorted(trained)
     uploads = [fleet.upload(t, orbit, trained[orbit]) for orbit in orbits]
-    w = weighted_mean(uploads, fleet.orbit_samples[orbits], otherwise=state["global"])
+    w = weighted_mean(uploads, fleet.orbit_samples(t)[orbits], otherwise=state["global"])
     after = {**state, "global": w, "received": received}
     if orbits:
         after["received"] = receive_global(after, t, fleet, fleet.reachable(t))

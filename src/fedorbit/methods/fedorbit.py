@@ -6,9 +6,10 @@ Satellite Constellations".
     symbol           here
     w_l^{f,p}        features of `model[l]`, the orbit's personal extractor
     w^c              classifier of `model[l]`; with ideal links the same for all orbits
-    w_l, q_l         `uploaded[l]`, `effort[l]`: the GS's last news of orbit l
-    tau_l, sigma_l   `dark[l]`, rounds since orbit l was in view; both count the same
-    s_kc, a_lc       class strength and affinity, from the fleet's counts
+    w_l, q_l         `uploaded[l]`, `quality[l]`: the GS's last news of orbit l
+    tau_l, sigma_l   `fleet.dark_rounds`: rounds since orbit l was in view; both count the same
+    s_kc, a_lc       class strength and affinity, from the fleet's counts and from `counts[l]`,
+                     those of orbit l when it uploaded last
     beta             similarity of the orbits' classes, `data/similarity.py`
 
 Departures from the paper
@@ -21,6 +22,8 @@ Departures from the paper
 - An orbit without samples trains nothing and has q_l = 0.
 - With causal links, orbits out of view exchange nothing with the GS: it goes on with their last
   upload, and they with what they have on board.
+- An orbit that has left stays in the aggregation with its last upload and counts, at rho^sigma;
+  its effort q_l is 0 with ideal links, and that of its last upload with causal ones.
 """
 
 from typing import Any, Literal
@@ -33,17 +36,14 @@ from fedorbit.data.similarity import SIMILARITY_SMOOTHING, similarity_coefficien
 from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
-from fedorbit.methods.base import Method, State, weighted_mean
+from fedorbit.methods.base import Method, State, weighted_mean, with_launched
+from fedorbit.methods.effort import EffortSchedule, Work
 from fedorbit.methods.fleet import Fleet
 
 
-class FedOrbit(Method):
+class FedOrbit(EffortSchedule, Method):
     """Continuous training, class-aware aggregation, personal feature extractors."""
 
-    max_epochs: int = Field(10, ge=1, le=1000, description="E_max, cap of the catch-up")
-    dark_epochs: int = Field(2, ge=0, le=1000, description="E_dark, epochs of orbits out of view")
-    catch_up: float = Field(0.7, ge=0, le=100, description="s_e, epochs per round missed; 0: off")
-    intra_rounds: int = Field(2, ge=1, le=100, description="R_intra, for visible orbits")
     rho: float = Field(0.95, gt=0, le=1, description="staleness factor of classifier rows")
     kappa: float = Field(0.5, ge=0, le=1000, description="return-rate dampening; 0: off")
     continuous: bool = Field(True, description="train orbits that are out of view")
@@ -66,79 +66,66 @@ class FedOrbit(Method):
             "model": everywhere,
             "global": w,
             "uploaded": everywhere.copy(),
-            "effort": np.zeros(fleet.orbits),
-            "heard_of": np.zeros(fleet.orbits, dtype=np.int64),
-            "dark": np.zeros(fleet.orbits, dtype=np.int64),
+            "quality": np.zeros(fleet.orbits),
+            "counts": np.zeros((fleet.orbits, fleet.classes), dtype=np.int64),
         }
 
     def round(self, state: State, t: int, fleet: Fleet) -> State:
         """Run Algorithm 1."""
-        visible, dark = fleet.visible(t), state["dark"].copy()
-        programs, effort = {}, np.zeros(fleet.orbits)
-        for orbit in range(fleet.orbits):
+        state = with_launched(state, t, fleet, "model")
+        visible, tau = fleet.visible(t), fleet.dark_rounds(t)
+        programs, quality = {}, fleet.orbit_samples(t) * 1.0
+        for orbit in fleet.present(t):
             start = state["model"][orbit]  # eq:m_plane_model
+            work, rate = self.scheduled_work(orbit, t, fleet), fleet.plan.rate(t)
             if orbit in visible:
-                tau = int(dark[orbit])
-                epochs = self.visible_epochs(fleet.plan.epochs, tau)
-                rate = self.dampened(fleet.plan.rate(t), tau, fleet.tau_max)
-                intra_rounds = self.intra_rounds
-                dark[orbit] = 0
-            else:
-                epochs = self.dark_epochs if self.continuous else 0
-                rate = fleet.plan.rate(t)
-                intra_rounds = 1
-                dark[orbit] += 1
-            programs[orbit] = self._train_orbit(fleet, orbit, t, start, epochs, rate, intra_rounds)
-            if fleet.orbit_samples[orbit]:
-                effort[orbit] = epochs * intra_rounds  # eq:m_quality_weight
-        trained = fleet.run(programs)
-
-        after = {**state, "dark": dark, "model": np.stack([trained[o] for o in programs])}
+                rate = self.dampened(rate, int(tau[orbit]), fleet.tau_max)
+            elif not self.continuous:
+                work = Work(0, 1)
+            programs[orbit] = self._train_orbit(fleet, orbit, t, start, work, rate)
+            if self.quality_weights and quality[orbit]:
+                quality[orbit] = work.epochs * work.intra_rounds  # eq:m_quality_weight
+        after = {**state, "model": state["model"].copy()}
+        for orbit, model in fleet.run(programs).items():
+            after["model"][orbit] = model
         if fleet.reachable(t):
-            self._meet_at_ground(state, after, effort, t, fleet)
+            self._meet_at_ground(state, after, quality, t, fleet)
         return after
 
-    def visible_epochs(self, base: int, tau: int) -> int:
-        """E_l: more epochs after a longer absence (`eq:m_adaptive_epochs`)."""
-        return int(min(self.max_epochs, base + self.catch_up * tau))
-
     def dampened(self, rate: float, tau: int, tau_max: int) -> float:
-        """eta_l: a smaller rate after a longer absence (`eq:m_dampen`)."""
-        return rate / (1.0 + self.kappa * tau / max(tau_max, 1))
+        """eta_l: a smaller rate after a longer absence (`eq:m_dampen`).
 
-    def similarity(self, fleet: Fleet) -> float:
-        """Beta (`eq:m_beta`), or the fixed one."""
+        Who was away altogether can have missed more than tau_max rounds, and counts as tau_max.
+        """
+        return rate / (1.0 + self.kappa * min(tau, tau_max) / max(tau_max, 1))
+
+    def similarity(self, t: int, fleet: Fleet) -> float:
+        """Beta (`eq:m_beta`) of the orbits that are there, or the fixed one."""
         if self.beta is not None:
             return self.beta
-        return similarity_coefficient(fleet.orbit_class_counts, self.similarity_smoothing)
+        counts = fleet.orbit_class_counts(t)[fleet.present(t)]
+        return similarity_coefficient(counts, self.similarity_smoothing)
 
     def _train_orbit(
-        self,
-        fleet: Fleet,
-        orbit: int,
-        t: int,
-        start: Vector,
-        epochs: int,
-        rate: float,
-        intra_rounds: int,
+        self, fleet: Fleet, orbit: int, t: int, start: Vector, work: Work, rate: float
     ) -> Program[Vector]:
         model = start
-        for intra_round in range(intra_rounds if epochs else 0):
+        for intra_round in range(work.intra_rounds if work.epochs else 0):
             trained = yield fleet.jobs(
-                orbit, t, model, epochs=epochs, rate=rate, intra_round=intra_round
+                orbit, t, model, epochs=work.epochs, rate=rate, intra_round=intra_round
             )
-            model = self._aggregate_orbit(fleet, orbit, model, trained)
+            model = self._aggregate_orbit(fleet, orbit, t, model, trained)
         return model
 
     def _aggregate_orbit(
-        self, fleet: Fleet, orbit: int, start: Vector, trained: list[Trained]
+        self, fleet: Fleet, orbit: int, t: int, start: Vector, trained: list[Trained]
     ) -> Vector:
         """Combine an orbit's satellites; `start` is the model they all started from."""
         if not trained:
             return start
-        satellites = fleet.trainers(orbit)
+        satellites = fleet.trainers(orbit, t)
         models = np.stack([result.model for result in trained])
-        samples = fleet.samples[satellites]
+        samples = fleet.samples(t)[satellites]
         combined = weighted_mean(list(models), samples, otherwise=start)
         if self.magnitude_features:
             features = fleet.layout.features
@@ -146,23 +133,26 @@ class FedOrbit(Method):
                 models[:, features], start[features], combined[features]
             )
         if self.class_rows:
-            strength = fleet.class_counts[satellites]
+            strength = fleet.class_counts(t)[satellites]
             _set_rows(combined, fleet, models, strength, otherwise=start)  # eq:m_intra_classifier
         return combined
 
     def _meet_at_ground(
-        self, before: State, after: State, effort: NDArray[Any], t: int, fleet: Fleet
+        self, before: State, after: State, quality: NDArray[Any], t: int, fleet: Fleet
     ) -> None:
         """Upload, aggregate at the GS, and blend in every orbit that can be reached."""
         reachable = fleet.reachable(t)
-        after |= {key: before[key].copy() for key in ("uploaded", "effort", "heard_of")}
+        after |= {key: before[key].copy() for key in ("uploaded", "quality", "counts")}
+        if fleet.links == "ideal":
+            after["quality"] = quality  # known of everybody, and 0 of those who are away
         for orbit in reachable:
             after["uploaded"][orbit] = fleet.upload(t, orbit, after["model"][orbit])
-            after["effort"][orbit] = effort[orbit]
-            after["heard_of"][orbit] = 1
-        after["global"] = self._aggregate_at_ground(before["global"], after, fleet)
+            after["quality"][orbit] = quality[orbit]
+            after["counts"][orbit] = fleet.orbit_class_counts(t)[orbit]
+        sigma = fleet.dark_rounds(t + 1)
+        after["global"] = self._aggregate_at_ground(before["global"], after, sigma, fleet)
 
-        features, beta = fleet.layout.features, np.float32(self.similarity(fleet))
+        features, beta = fleet.layout.features, np.float32(self.similarity(t, fleet))
         own = after["model"] if self.blend == "own" else before["model"]
         model = after["model"].copy()
         for orbit in reachable:
@@ -172,21 +162,23 @@ class FedOrbit(Method):
             model[orbit, features] = personal
         after["model"] = model
 
-    def _aggregate_at_ground(self, w: Vector, state: State, fleet: Fleet) -> Vector:
-        """Combine the last uploads of all orbits; `w` is kept where nobody has a say."""
-        uploads = state["uploaded"]
-        heard_of = state["heard_of"]
-        fresh = heard_of * self.rho ** state["dark"]  # rho^sigma
-        by_samples = fleet.orbit_samples * fresh
-        combined = weighted_mean(list(uploads), by_samples, otherwise=w)
+    def _aggregate_at_ground(
+        self, w: Vector, news: State, sigma: NDArray[Any], fleet: Fleet
+    ) -> Vector:
+        """Combine the last news of all orbits; `w` is kept where nobody has a say.
+
+        Of an orbit that never uploaded there is none: its counts and quality are 0.
+        """
+        uploads, counts = news["uploaded"], news["counts"]
+        fresh = self.rho**sigma
+        combined = weighted_mean(list(uploads), counts.sum(axis=1) * fresh, otherwise=w)
         features = fleet.layout.features
-        quality = state["effort"] if self.quality_weights else fleet.orbit_samples * 1.0
         combined[features] = weighted_mean(  # eq:m_gs_average
-            list(uploads[:, features]), quality * heard_of, otherwise=w[features]
+            list(uploads[:, features]), news["quality"], otherwise=w[features]
         )
         if self.class_rows:
             # a_lc is the orbit's share of class c; the denominator cancels in the mean.
-            affinity = fleet.orbit_class_counts * fresh[:, None]
+            affinity = counts * fresh[:, None]
             _set_rows(combined, fleet, uploads, affinity, otherwise=w)  # eq:m_gs_classifier
         return combined
 
@@ -194,9 +186,9 @@ class FedOrbit(Method):
         """Every orbit uses its personal extractor with the classifier it received last."""
         return state["model"]
 
-    def facts(self, state: State, fleet: Fleet) -> dict[str, Any]:
+    def facts(self, state: State, t: int, fleet: Fleet) -> dict[str, Any]:
         """Tell beta."""
-        return {"beta": self.similarity(fleet)}
+        return {"beta": self.similarity(t, fleet)}
 
 
 def mean_by_magnitude(models: Vector, start: Vector, otherwise: Vector) -> Vector:

@@ -17,11 +17,12 @@ from fedorbit.errors import LinkError
 from fedorbit.learning.engine import Engine, Program
 from fedorbit.learning.jobs import EVERYBODY, LocalJob
 from fedorbit.learning.parameters import ParameterLayout, Vector
+from fedorbit.methods.roster import Ints, Roster
+from fedorbit.presence import Presence
 
 BYTES_PER_PARAMETER = 4
 
 Links = Literal["ideal", "causal"]
-Ints = NDArray[np.int64]
 Result = TypeVar("Result")
 
 
@@ -64,6 +65,7 @@ class Fleet:
         orbit_of_satellite: Ints,
         class_counts: Ints,
         visible: NDArray[np.bool_],
+        presence: Presence,
         tau_max: int,
         plan: TrainingPlan,
         links: Links,
@@ -73,15 +75,15 @@ class Fleet:
         self.links = links
         self.tau_max = tau_max
         self.orbit_of_satellite = orbit_of_satellite
-        self.class_counts = class_counts
-        """Training samples `[satellite, class]`: s_kc of `eq:m_strength`."""
-        self.orbit_class_counts = np.zeros((visible.shape[1], class_counts.shape[1]), np.int64)
-        """Training samples `[orbit, class]`."""
-        np.add.at(self.orbit_class_counts, orbit_of_satellite, class_counts)
         self.ledger = Ledger(epochs=[0] * visible.shape[1])
         self._engine = engine
         self._initial_model = initial_model
         self._visible = visible
+        self._presence = presence
+        self._launch_round = _launch_rounds(presence, orbit_of_satellite, len(visible))
+        self._dark_since = _dark_since(visible, self._launch_round)
+        self._all_class_counts = class_counts
+        self._rosters: dict[int, Roster] = {}
 
     @property
     def orbits(self) -> int:
@@ -89,18 +91,57 @@ class Fleet:
         return self._visible.shape[1]
 
     @property
-    def samples(self) -> Ints:
-        """Training samples of each satellite, n_k."""
-        return self.class_counts.sum(axis=1)
-
-    @property
-    def orbit_samples(self) -> Ints:
-        """Training samples of each orbit, n_l."""
-        return self.orbit_class_counts.sum(axis=1)
+    def classes(self) -> int:
+        """Number of classes, C."""
+        return self._all_class_counts.shape[1]
 
     def initial_model(self) -> Vector:
         """Return w(0), the same for everybody."""
         return self._initial_model.copy()
+
+    # --- Who is there and what they hold, in round t ------------------------------------------
+
+    def present(self, t: int) -> list[int]:
+        """Orbits that have at least one satellite in round t."""
+        return list(self._roster(t).orbits)
+
+    def launched(self, t: int) -> list[int]:
+        """Orbits that are there for the first time in round t, after the run's begin."""
+        return [int(orbit) for orbit in np.flatnonzero(self._launch_round == t)] if t else []
+
+    def trainers(self, orbit: int, t: int) -> list[int]:
+        """Satellites of an orbit that are there and have something to learn from."""
+        return list(self._roster(t).trainers[orbit])
+
+    def class_counts(self, t: int) -> Ints:
+        """Training samples `[satellite, class]`: s_kc of `eq:m_strength`."""
+        return self._roster(t).class_counts
+
+    def orbit_class_counts(self, t: int) -> Ints:
+        """Training samples `[orbit, class]`."""
+        return self._roster(t).orbit_class_counts
+
+    def samples(self, t: int) -> Ints:
+        """Training samples of each satellite, n_k."""
+        return self._roster(t).samples
+
+    def orbit_samples(self, t: int) -> Ints:
+        """Training samples of each orbit, n_l."""
+        return self._roster(t).orbit_samples
+
+    def _roster(self, t: int) -> Roster:
+        """Look up who is there; worked out anew at an event only, from presence alone."""
+        segment = self._presence.segment(t)
+        if segment not in self._rosters:
+            there = self._presence.satellites[segment]
+            self._rosters = {
+                segment: Roster.of(
+                    there, self._all_class_counts, self.orbit_of_satellite, self.orbits
+                )
+            }
+        return self._rosters[segment]
+
+    # --- Who is in view, in round t -----------------------------------------------------------
 
     def visible(self, t: int) -> list[int]:
         """Orbits in view of the ground station in round t, V(t)."""
@@ -108,14 +149,13 @@ class Fleet:
 
     def reachable(self, t: int) -> list[int]:
         """Orbits that may exchange models with the GS in round t: in an ideal world all."""
-        return list(range(self.orbits)) if self.links == "ideal" else self.visible(t)
+        return self.present(t) if self.links == "ideal" else self.visible(t)
 
-    def trainers(self, orbit: int) -> list[int]:
-        """Satellites of an orbit that have something to learn from."""
-        members = (self.orbit_of_satellite == orbit) & (self.samples > 0)
-        return [int(satellite) for satellite in np.flatnonzero(members)]
+    def dark_rounds(self, t: int) -> Ints:
+        """Rounds before t since each orbit was in view or launched: tau_l as round t begins."""
+        return np.maximum(t - self._dark_since[t], 0)
 
-    # --- Training ---------------------------------------------------------------------------------
+    # --- Training -----------------------------------------------------------------------------
 
     def jobs(
         self,
@@ -129,15 +169,24 @@ class Fleet:
         purpose: int = 0,
         **changes: Any,
     ) -> list[LocalJob]:
-        """Make one job for each satellite of `trainers(orbit)`, all from one model.
+        """Make one job for each satellite of `trainers(orbit, t)`, all from one model.
 
         `purpose` tells several trainings of one round apart, such as Ditto's two models.
         """
         key = (t, intra_round, purpose)
         return [
             LocalJob(satellite, start, epochs, rate, key, **changes)
-            for satellite in self.trainers(orbit)
+            for satellite in self.trainers(orbit, t)
         ]
+
+    def pooled_jobs(self, t: int, start: Vector, *, epochs: int, rate: float) -> list[LocalJob]:
+        """Make one job on the samples of all satellites that are there, if they have any."""
+        if not self.samples(t).any():
+            return []
+        segment = self._presence.segment(t)
+        whole = bool(self._presence.satellites[segment].all())
+        pool = EVERYBODY if whole else len(self.orbit_of_satellite) + segment
+        return [LocalJob(pool, start, epochs, rate, key=(t,))]
 
     def run(self, programs: Mapping[int, Program[Result]]) -> dict[int, Result]:
         """Run training programs side by side; see `learning/engine.py`."""
@@ -157,23 +206,26 @@ class Fleet:
             return result
 
     def _book(self, job: LocalJob) -> None:
-        everybody = job.satellite == EVERYBODY
-        samples = int(self.samples.sum() if everybody else self.samples[job.satellite])
+        samples = self.samples(job.key[0])
+        trained = samples.sum() if self._is_pooled(job) else samples[job.satellite]
         models = 1 if job.personal is None else 2
-        self.ledger.samples_trained += models * job.epochs * samples
+        self.ledger.samples_trained += models * job.epochs * int(trained)
 
     def _book_exchange(self, jobs: list[LocalJob]) -> None:
         """An orbit of N satellites sends N - 1 models out and N - 1 back to aggregate them."""
-        if not jobs or jobs[0].satellite == EVERYBODY:
+        if not jobs or self._is_pooled(jobs[0]):
             return
         orbit = int(self.orbit_of_satellite[jobs[0].satellite])
-        satellites = int((self.orbit_of_satellite == orbit).sum())
+        satellites = int(self._roster(jobs[0].key[0]).satellites_of_orbit[orbit])
         models = 1 if jobs[0].personal is None else 2
         model_bytes = BYTES_PER_PARAMETER * jobs[0].start.size
         self.ledger.isl_bytes += 2 * (satellites - 1) * models * model_bytes
         self.ledger.epochs[orbit] += jobs[0].epochs
 
-    # --- Links ------------------------------------------------------------------------------------
+    def _is_pooled(self, job: LocalJob) -> bool:
+        return not 0 <= job.satellite < len(self.orbit_of_satellite)
+
+    # --- Links --------------------------------------------------------------------------------
 
     def upload(self, t: int, orbit: int, model: Vector) -> Vector:
         """Send a model from an orbit to the ground station and return what arrives there."""
@@ -192,6 +244,11 @@ class Fleet:
         return model
 
     def _has_link(self, t: int, orbit: int, what: str) -> bool:
+        if orbit not in self._roster(t).orbits:
+            raise LinkError(
+                f"orbit {orbit} cannot {what} in round {t}: none of its satellites is there (see "
+                "events); exchange models with fleet.reachable(t) only"
+            )
         linked = bool(self._visible[t, orbit])
         if not linked and self.links == "causal":
             raise LinkError(
@@ -203,3 +260,17 @@ class Fleet:
     def fedavg_uplink_bytes(self, rounds: int) -> int:
         """What FedAvg would send to the GS in as many rounds: one model per visible orbit."""
         return int(self._visible[:rounds].sum()) * BYTES_PER_PARAMETER * self.layout.size
+
+
+def _launch_rounds(presence: Presence, orbit_of_satellite: Ints, rounds: int) -> Ints:
+    """First round in which each orbit is there; `rounds` for one that never is."""
+    there = presence.orbits(orbit_of_satellite)
+    return np.where(there.any(axis=0), presence.begins[there.argmax(axis=0)], rounds)
+
+
+def _dark_since(visible: NDArray[np.bool_], launch_round: Ints) -> NDArray[np.int32]:
+    """For each moment before a round, the round after the last contact, or that of launch."""
+    after = np.arange(1, len(visible) + 1, dtype=np.int32)[:, None]
+    since = np.zeros((len(visible) + 1, visible.shape[1]), dtype=np.int32)
+    np.maximum.accumulate(np.where(visible, after, 0), axis=0, out=since[1:])
+    return np.maximum(since, launch_round.astype(np.int32))

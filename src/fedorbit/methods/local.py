@@ -28,7 +28,7 @@ class Local(Method):
 
     def round(self, state: State, t: int, fleet: Fleet) -> State:
         """Train orbits on their own data."""
-        orbits = range(fleet.orbits) if self.when == "always" else fleet.visible(t)
+        orbits = fleet.present(t) if self.when == "always" else fleet.visible(t)
         own = state["own"].copy()
         trained = fleet.run({orbit: train_orbit(fleet, orbit, t, own[orbit]) for orbit in orbits})
         for orbit, model in trained.items():

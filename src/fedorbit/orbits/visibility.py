@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.earth import Floats, Geoid
+from fedorbit.presence import Presence
 from fedorbit.progress import Progress, SilentProgress
 
 CHUNK_VALUES = 1_000_000
@@ -123,8 +124,12 @@ def compute_schedule(
     stations: Sequence[GroundStation],
     times_s: Floats,
     progress: Progress | None = None,
+    presence: Presence | None = None,
 ) -> Schedule:
-    """Sample V[round, orbit]: an orbit is visible when any station sees any of its satellites."""
+    """Sample V[round, orbit]: an orbit is visible when any station sees any of its satellites.
+
+    Given a presence, only satellites that are there in a round count.
+    """
     arrays = StationArrays.of(stations, constellation.geoid)
     first_of_orbit = np.searchsorted(
         constellation.orbit_of_satellite, np.arange(constellation.orbits)
@@ -134,6 +139,8 @@ def compute_schedule(
     for rows in time_chunks(len(times_s), values_per_step, "computing visibility", progress):
         sines = arrays.sin_elevation(constellation.r_ecef_km(times_s[rows]))
         seen = (sines >= arrays.sin_min_elevation).any(axis=2)
+        if presence is not None:
+            seen &= presence.during(np.arange(rows.start, rows.stop))
         np.logical_or.reduceat(seen, first_of_orbit, axis=1, out=visible[rows])
     return Schedule(times_s, visible)
 

@@ -17,13 +17,16 @@ class Evaluator:
         self._models: dict[int, Vector] = {}
         self._results: dict[int, tuple[int, float]] = {}
 
-    def __call__(self, models: Vector) -> Record:
-        """Return accuracies in percent and mean losses; None for an orbit without test samples."""
+    def __call__(self, models: Vector, present: list[int]) -> Record:
+        """Return accuracies in percent and mean losses of the orbits that are present.
+
+        None for one that is away or has no test samples.
+        """
+        tested = [orbit for orbit in present if len(self._test[orbit])]
         changed = [
             orbit
-            for orbit, model in enumerate(models)
-            if len(self._test[orbit])
-            and not (orbit in self._models and np.array_equal(self._models[orbit], model))
+            for orbit in tested
+            if not (orbit in self._models and np.array_equal(self._models[orbit], models[orbit]))
         ]
         results = self._engine.evaluate(
             [models[orbit] for orbit in changed], [self._test[orbit] for orbit in changed]
@@ -32,7 +35,8 @@ class Evaluator:
             self._models[orbit], self._results[orbit] = models[orbit].copy(), result
         accuracy: list[float | None] = [None] * len(models)
         loss: list[float | None] = [None] * len(models)
-        for orbit, (correct, loss_sum) in self._results.items():
+        for orbit in tested:
+            correct, loss_sum = self._results[orbit]
             accuracy[orbit] = 100.0 * correct / len(self._test[orbit])
             # A model that has diverged has no loss worth the name, and JSON no word for it.
             value = loss_sum / len(self._test[orbit])

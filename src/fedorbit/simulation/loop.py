@@ -100,7 +100,8 @@ def _rounds(
             state = method.round(done.state, t, fleet)
             record, records_bytes = None, done.records_bytes
             if (t + 1) % run.evaluate_every == 0 or t + 1 == run.rounds:
-                record = _record(world, t, evaluator(method.models(state)), fleet, clock)
+                evaluated = evaluator(method.models(state), fleet.present(t))
+                record = _record(world, t, evaluated, fleet, clock)
                 records_bytes = records.append(record)
                 fleet.ledger.epochs = [0] * fleet.orbits
             spent = {**asdict(fleet.ledger), "seconds": time.monotonic() - clock}
@@ -121,6 +122,7 @@ def _record(world: World, t: int, evaluated: Record, fleet: Fleet, clock: float)
     return {
         "round": t,
         "visible": fleet.visible(t),
+        **({"present": fleet.present(t)} if world.config.events else {}),
         **evaluated,
         **asdict(fleet.ledger),
         "seconds": round(time.monotonic() - clock, 3),
@@ -144,14 +146,17 @@ def _summary(
 ) -> dict[str, Any]:
     spent = {key: value for key, value in done.spent.items() if key != "epochs"}
     fedavg_bytes = fleet.fedavg_uplink_bytes(done.rounds_done)
-    beta = similarity_coefficient(fleet.orbit_class_counts)
+    last = done.rounds_done - 1
+    beta = similarity_coefficient(fleet.orbit_class_counts(last)[fleet.present(last)])
+    events = [event.model_dump(exclude_none=True) for event in world.config.events]
     return {
         "method": name,
         **headline(read_records(folder)),
         "beta": beta,
-        **method.facts(done.state, fleet),
+        **method.facts(done.state, last, fleet),
         "rounds": done.rounds_done,
         "links": fleet.links,
+        **({"events": events} if events else {}),
         **spent,
         "uplink_vs_fedavg": spent["gs_uplink_bytes"] / fedavg_bytes if fedavg_bytes else None,
         "parameters": fleet.layout.size,

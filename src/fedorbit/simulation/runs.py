@@ -57,8 +57,8 @@ class RunResult:
             for record in run.records:
                 row: dict[str, Any] = {"method": run.method}
                 for key, value in record.items():
-                    if key == "visible":
-                        row["visible_orbits"] = len(value)
+                    if key in ("visible", "present"):
+                        row[f"{key}_orbits"] = len(value)
                     elif isinstance(value, list):
                         row |= {f"{key}_{orbit}": entry for orbit, entry in enumerate(value)}
                     else:

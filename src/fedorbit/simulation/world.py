@@ -1,6 +1,6 @@
 """Everything that a configuration fixes before the first round; shared by its methods."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,17 @@ from fedorbit.learning.models import ModelSpec, model_spec
 from fedorbit.learning.sgd import Trainer
 from fedorbit.methods.fleet import Fleet, TrainingPlan
 from fedorbit.orbits.visibility import Schedule
+from fedorbit.presence import Presence
 from fedorbit.progress import Progress
-from fedorbit.scenario import build_constellation, build_partition, build_schedule, load_dataset
+from fedorbit.scenario import (
+    build_constellation,
+    build_partition,
+    build_presence,
+    build_schedule,
+    load_dataset,
+)
+
+NOTHING = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +40,19 @@ class World:
     spec: ModelSpec
     data: TrainingData
     initial_model: NDArray[np.float32]
+    presence: Presence
+
+    @property
+    def orbits_present(self) -> NDArray[np.bool_]:
+        """Orbits that are there, `[round, orbit]`."""
+        rounds = np.arange(self.schedule.rounds)
+        return self.presence.orbits_during(rounds, self.partition.orbit_of_satellite)
+
+    @property
+    def tau_max(self) -> int:
+        """The longest gap of an orbit that is there; rounds away are no gap in its contacts."""
+        covered = self.schedule.visible | ~self.orbits_present
+        return replace(self.schedule, visible=covered).tau_max
 
     def trainer(self) -> Trainer:
         """Return who trains, as the configuration says."""
@@ -51,7 +73,8 @@ class World:
             orbit_of_satellite=self.partition.orbit_of_satellite,
             class_counts=self.partition.train_counts(self.data.labels, self.spec.classes),
             visible=self.schedule.visible,
-            tau_max=self.schedule.tau_max,
+            presence=self.presence,
+            tau_max=self.tau_max,
             plan=TrainingPlan(
                 training.epochs, training.intra_rounds, training.rate, training.rate_decay
             ),
@@ -67,7 +90,8 @@ def build_world(config: Config, progress: Progress | None = None) -> World:
             f"of the contacts, got {config.run.rounds}; raise schedule.rounds"
         )
     constellation = build_constellation(config)
-    schedule = build_schedule(config, constellation, progress)
+    presence = build_presence(config, constellation)
+    schedule = build_schedule(config, constellation, progress, presence)
     dataset = load_dataset(config, progress)
     partition = build_partition(config, dataset, constellation, progress)
     classes = len(dataset.class_names)
@@ -87,8 +111,22 @@ def build_world(config: Config, progress: Progress | None = None) -> World:
             labels=dataset.labels,
             scale=scale,
             shift=shift,
-            parts=partition.train,
+            parts=(*partition.train, *_pools(partition, presence)),
             everything=everything,
         ),
         initial_model=spec.initial_vector(config.seed),
+        presence=presence,
     )
+
+
+def _pools(partition: Partition, presence: Presence) -> list[NDArray[np.int64]]:
+    """Samples of all who are there, per segment between events, as centralised training needs.
+
+    Like samples of further satellites; without events there is no need of them.
+    """
+    if presence.satellites.all():
+        return []
+    return [
+        np.sort(np.concatenate([partition.train[k] for k in np.flatnonzero(there)] or [NOTHING]))
+        for there in presence.satellites
+    ]

@@ -1,0 +1,67 @@
+"""How much an orbit trains in a round: FedOrbit's rule, which other methods may be given too.
+
+Methods that train for different times are hard to compare. `effort` lets a baseline spend what
+FedOrbit's default schedule would: the same epochs and intra-orbit rounds, in the same rounds. The
+learning rate stays the baseline's own; dampening it is a mechanism of FedOrbit.
+"""
+
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, Field
+
+from fedorbit.methods.base import METHOD_CONFIG, Method
+from fedorbit.methods.fleet import Fleet
+
+
+class Work(NamedTuple):
+    """What an orbit's satellites do in one round."""
+
+    epochs: int
+    intra_rounds: int
+
+
+class EffortSchedule(BaseModel):
+    """FedOrbit's schedule: catch up after an absence, train a little while out of view."""
+
+    model_config = METHOD_CONFIG
+
+    max_epochs: int = Field(10, ge=1, le=1000, description="E_max, cap of the catch-up")
+    dark_epochs: int = Field(2, ge=0, le=1000, description="E_dark, epochs of orbits out of view")
+    catch_up: float = Field(0.7, ge=0, le=100, description="s_e, epochs per round missed; 0: off")
+    intra_rounds: int = Field(2, ge=1, le=100, description="R_intra, for visible orbits")
+
+    def visible_epochs(self, base: int, tau: int) -> int:
+        """E_l: more epochs after a longer absence (`eq:m_adaptive_epochs`)."""
+        return int(min(self.max_epochs, base + self.catch_up * tau))
+
+    def scheduled_work(self, orbit: int, t: int, fleet: Fleet) -> Work:
+        """What an orbit does in round t, in view or out of it."""
+        if orbit not in fleet.visible(t):
+            return Work(self.dark_epochs, 1)
+        tau = int(fleet.dark_rounds(t)[orbit])
+        return Work(self.visible_epochs(fleet.plan.epochs, tau), self.intra_rounds)
+
+
+class MatchedEffort(Method):
+    """A method that can be made to spend as much training as FedOrbit does by default."""
+
+    effort: Literal["base", "visible", "always"] = Field(
+        "base",
+        description="base: E_base in view; visible: FedOrbit's epochs in view; "
+        "always: FedOrbit's epochs in every round",
+    )
+
+    def participants(self, t: int, fleet: Fleet) -> list[int]:
+        """Orbits that train and exchange models in round t."""
+        return fleet.reachable(t) if self.effort == "always" else fleet.visible(t)
+
+    def work(self, orbit: int, t: int, fleet: Fleet) -> Work:
+        """What an orbit that takes part does in round t."""
+        if self.effort == "base":
+            return base_work(fleet)
+        return EffortSchedule().scheduled_work(orbit, t, fleet)
+
+
+def base_work(fleet: Fleet) -> Work:
+    """E_base epochs in each of the baselines' intra-orbit rounds."""
+    return Work(fleet.plan.epochs, fleet.plan.intra_rounds)

@@ -1,0 +1,51 @@
+"""Who is there and what they hold, worked out once for all rounds between two events."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Roster:
+    """Satellites that are away own no samples; an orbit without satellites is away."""
+
+    orbits: list[int]
+    """Orbits with at least one satellite."""
+    satellites_of_orbit: Ints
+    """Satellites that are there, per orbit."""
+    class_counts: Ints
+    """Training samples `[satellite, class]`."""
+    orbit_class_counts: Ints
+    """Training samples `[orbit, class]`."""
+    samples: Ints
+    """Training samples `[satellite]`."""
+    orbit_samples: Ints
+    """Training samples `[orbit]`."""
+    trainers: list[list[int]]
+    """Per orbit, the satellites that have something to learn from."""
+
+    @classmethod
+    def of(
+        cls, there: NDArray[np.bool_], class_counts: Ints, orbit_of_satellite: Ints, orbits: int
+    ) -> "Roster":
+        """Count those that are there."""
+        satellites_of_orbit = np.bincount(orbit_of_satellite[there], minlength=orbits)
+        class_counts = np.where(there[:, None], class_counts, 0)
+        orbit_class_counts = np.zeros((orbits, class_counts.shape[1]), dtype=np.int64)
+        np.add.at(orbit_class_counts, orbit_of_satellite, class_counts)
+        samples = class_counts.sum(axis=1)
+        trainers: list[list[int]] = [[] for _ in range(orbits)]
+        for satellite in np.flatnonzero(samples):
+            trainers[orbit_of_satellite[satellite]].append(int(satellite))
+        return cls(
+            orbits=[int(orbit) for orbit in np.flatnonzero(satellites_of_orbit)],
+            satellites_of_orbit=satellites_of_orbit,
+            class_counts=class_counts,
+            orbit_class_counts=orbit_class_counts,
+            samples=samples,
+            orbit_samples=orbit_class_counts.sum(axis=1),
+            trainers=trainers,
+        )

@@ -1,0 +1,44 @@
+"""Which satellites are there in which round: some are lost, others are launched on the way."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Presence:
+    """Segments of rounds between events. Memory grows with events, not with rounds."""
+
+    begins: Ints
+    """First round of every segment; that of the first is 0."""
+    satellites: Flags
+    """Who is there, `[segment, satellite]`."""
+
+    @classmethod
+    def of_everybody(cls, satellites: int) -> "Presence":
+        """Everybody is there all the time."""
+        return cls(np.zeros(1, dtype=np.int64), np.ones((1, satellites), dtype=np.bool_))
+
+    def segment(self, t: int) -> int:
+        """Segment that round t belongs to."""
+        return int(self._segments(t))
+
+    def during(self, rounds: ArrayLike) -> Flags:
+        """Who is there in the given rounds, `[round, satellite]`."""
+        return self.satellites[self._segments(rounds)]
+
+    def orbits(self, orbit_of_satellite: Ints) -> Flags:
+        """Orbits with at least one satellite, `[segment, orbit]`; satellites sorted by orbit."""
+        first_of_orbit = np.searchsorted(orbit_of_satellite, np.arange(orbit_of_satellite[-1] + 1))
+        return np.logical_or.reduceat(self.satellites, first_of_orbit, axis=1)
+
+    def orbits_during(self, rounds: ArrayLike, orbit_of_satellite: Ints) -> Flags:
+        """Orbits that are there in the given rounds, `[round, orbit]`."""
+        return self.orbits(orbit_of_satellite)[self._segments(rounds)]
+
+    def _segments(self, rounds: ArrayLike) -> Ints:
+        return np.asarray(np.searchsorted(self.begins, rounds, side="right") - 1)
