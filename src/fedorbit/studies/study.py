@@ -1,5 +1,6 @@
 """From a study's file to its cells, every one with a full, checked configuration."""
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -105,7 +106,11 @@ def write_study(study: Study, folder: Path) -> None:
 
 
 def _table_lines(head: str, entries: Mapping[str, Any]) -> list[str]:
-    lines = [f"{literal(key)} = {literal(value)}" for key, value in entries.items()]
+    bare = re.compile("[A-Za-z0-9_.-]+")  # dots: a table in a table, which reading takes apart
+    lines = [
+        f"{key if bare.fullmatch(key) else literal(key)} = {literal(value)}"
+        for key, value in entries.items()
+    ]
     return ["", head, *lines] if lines or head.startswith("[[") else []
 
 
