@@ -81,7 +81,8 @@ def test_killed_in_the_middle_and_resumed(tmp_path: Path) -> None:
     assert [s.state for s in states] == ["done", "interrupted"]
     assert 6 <= states[1].rounds_done < 80
     newest = max((out / second / "ditto").glob("checkpoint-*.json"))
-    assert json.loads(newest.read_text())["rounds_done"] == states[1].rounds_done
+    # Stopped, not killed: the checkpoint is of the last whole round, not of the last third one.
+    assert states[1].rounds_done - json.loads(newest.read_text())["rounds_done"] in (0, 1)
 
     assert [s.state for s in run(study, out)] == ["done", "done"]
     for cell in study.runs:
