@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from fedorbit import __version__
-from fedorbit.cli import config, data, doctor, orbits, run
+from fedorbit.cli import config, data, doctor, orbits, run, study
 from fedorbit.cli.output import complain, stderr
 from fedorbit.errors import FedOrbitError
 
@@ -37,6 +37,7 @@ app.command()(run.methods)
 app.command()(orbits.orbits)
 app.command()(doctor.doctor)
 app.add_typer(data.app, name="data")
+app.add_typer(study.app, name="study")
 app.add_typer(config.app, name="config")
 
 

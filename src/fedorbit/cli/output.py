@@ -74,11 +74,11 @@ class Table:
     def __init__(self, title: str, columns: Sequence[Column]) -> None:
         self._title = title
         self._columns = list(columns)
-        self._rows: list[tuple[tuple[str, ...], str | None]] = []
+        self._rows: list[tuple[tuple[str | Text, ...], str | None]] = []
         self._ends: set[int] = set()
 
-    def add_row(self, *cells: str, style: str | None = None) -> None:
-        """Add a row with one cell per column."""
+    def add_row(self, *cells: str | Text, style: str | None = None) -> None:
+        """Add a row with one cell per column; `Text` where a single cell has a style."""
         assert len(cells) == len(self._columns), "one cell per column"
         self._rows.append((cells, style))
 
@@ -110,7 +110,7 @@ class Table:
         needed = Measurement.get(stdout, wide, self._built(shown)).maximum
         for i in shown:
             if self._columns[i].text:
-                cells = [self._columns[i].head, *(cells[i] for cells, _ in self._rows)]
+                cells = [self._columns[i].head, *(str(cells[i]) for cells, _ in self._rows)]
                 word = max(cell_len(word) for cell in cells for word in (cell.split() or [""]))
                 needed += min(word, NARROWEST_TEXT) - max(map(cell_len, cells))
         return needed

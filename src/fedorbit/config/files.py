@@ -164,16 +164,20 @@ def _table_lines(model: BaseModel, path: str) -> list[str]:
                 tables += ["", f"[[{inner}]]", *_table_lines(item, inner)]
         elif isinstance(value, dict):
             for key, entries in value.items():
-                tables += ["", f"[{inner}.{_literal(key)}]"]
-                tables += [f"{entry} = {_literal(item)}" for entry, item in entries.items()]
+                tables += ["", f"[{inner}.{literal(key)}]"]
+                tables += [f"{entry} = {literal(item)}" for entry, item in entries.items()]
         elif value is None:
             lines.append(f"# {name} is not set{note}")
         else:
-            lines.append(f"{name} = {_literal(value)}{note}")
+            lines.append(f"{name} = {literal(value)}{note}")
     return lines + tables
 
 
-def _literal(value: object) -> str:
+def literal(value: object) -> str:
+    """Write a value as TOML on one line; a table as an inline one."""
+    if isinstance(value, Mapping):
+        entries = (f"{literal(str(key))} = {literal(item)}" for key, item in value.items())
+        return "{" + ", ".join(entries) + "}"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -181,7 +185,7 @@ def _literal(value: object) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_literal(item) for item in value) + "]"
+        return "[" + ", ".join(literal(item) for item in value) + "]"
     escaped = "".join(
         f"\\u{ord(c):04x}" if ord(c) < 32 or ord(c) == 127 else c
         for c in str(value).replace("\\", "\\\\").replace('"', '\\"')

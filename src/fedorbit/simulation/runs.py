@@ -84,7 +84,10 @@ def run(
             f"{folder} already holds a run; go on with `fedorbit run --resume {folder}`, "
             "or choose another --out"
         )
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    # Hidden files are what a killed start leaves behind; they are nobody's work.
+    if folder.exists() and (
+        not folder.is_dir() or any(not path.name.startswith(".") for path in folder.iterdir())
+    ):
         raise RunError(f"{folder} is in use and holds no run; choose another --out")
     # Whatever can go wrong at the start does so here, and leaves no folder behind.
     world = build_world(config, preparing)

@@ -1,0 +1,310 @@
+"""`fedorbit study`: grids of runs, and their tables."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from fedorbit.cli.options import AsJson
+from fedorbit.cli.output import Column, Table, complain, print_json, print_toml, stderr, stdout
+from fedorbit.cli.study_progress import StudyBars
+from fedorbit.errors import ConfigError
+
+if TYPE_CHECKING:  # PyTorch takes a second to import
+    from fedorbit.studies import Study, StudyTable
+    from fedorbit.studies.folders import RunState
+
+app = typer.Typer(help="Run studies: grids of runs, and their tables.", no_args_is_help=True)
+
+EXIT_FAILED_RUNS = 3
+EXIT_INTERRUPTED = 130
+MANY_SEEDS = 10_000
+
+
+class Format(StrEnum):
+    """How a table is printed."""
+
+    TERMINAL = "terminal"
+    MARKDOWN = "markdown"
+    LATEX = "latex"
+    CSV = "csv"
+
+
+def _complete_study(incomplete: str) -> list[str]:
+    from fedorbit.studies import shipped_names
+
+    return [name for name in shipped_names() if name.startswith(incomplete)]
+
+
+StudyArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="STUDY",
+        help="A shipped study (see [bold]fedorbit study list[/bold]), a TOML file, or the folder "
+        "of a study that was run.",
+        autocompletion=_complete_study,
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="The study's folder; default studies/NAME."),
+]
+Quick = Annotated[
+    bool,
+    typer.Option(
+        "--quick", help="Small synthetic images, few rounds, one seed; in studies/NAME-quick."
+    ),
+]
+Seeds = Annotated[
+    str | None,
+    typer.Option("--seeds", metavar="LIST", help="Other seeds, such as 0,1,2 or 0-4."),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--override",
+        "-o",
+        metavar="KEY=VALUE",
+        help="Change a setting of all runs, or the values of an axis, such as "
+        "[bold]-o run.rounds=50[/bold] or [bold]-o 'method=[\"fedavg\"]'[/bold]; repeatable.",
+    ),
+]
+
+
+@app.command()
+def run(
+    study: StudyArgument,
+    out: Out = None,
+    quick: Quick = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs", "-j", min=1, metavar="N", help="Runs at a time; default one per core."
+        ),
+    ] = None,
+    seeds: Seeds = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Do the runs of a study that are missing.
+
+    Ctrl-C stops and keeps what there is; the same command goes on. Several processes may work on
+    one study: each run is done by one of them. A failed run does not stop the others; the exit
+    code is then 3, and the next call tries it again.
+
+    [bold]Examples[/bold]
+
+    fedorbit study run paper-eurosat --quick  [dim]a stand-in, in minutes[/dim]
+
+    fedorbit study run paper-eurosat --seeds 0 -o partition=pathological
+
+    fedorbit study run my-study.toml --out results --jobs 4
+    """
+    from fedorbit import studies
+
+    loaded, folder = _load(study, quick, seeds, overrides, out)
+    try:
+        with StudyBars(loaded.name) as bars:
+            states = studies.run(loaded, folder, jobs=jobs, watch=bars.show)
+    except KeyboardInterrupt:
+        stderr.print("stopped; nothing is lost: the same command goes on", soft_wrap=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    failed = [state for state in states if state.state == "failed"]
+    if as_json:
+        print_json(_status_json(loaded, folder, states))
+    else:
+        if len(failed) < len(states):
+            _print_table(studies.table(loaded, folder))
+        stdout.print(f"{len(states) - len(failed)} of {len(states)} runs done in {folder}")
+    for state in failed:
+        complain(f"{state.folder} failed: {state.error}")
+    if failed:
+        raise typer.Exit(EXIT_FAILED_RUNS)
+
+
+@app.command()
+def status(
+    study: StudyArgument,
+    out: Out = None,
+    quick: Quick = False,
+    seeds: Seeds = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell which runs of a study are done, running, interrupted, failed or missing.
+
+    [bold]Examples[/bold]
+
+    fedorbit study status paper-eurosat --quick
+
+    fedorbit study status studies/ablation --json
+    """
+    from fedorbit import studies
+
+    loaded, folder = _load(study, quick, seeds, overrides, out)
+    states = studies.status(loaded, folder)
+    if as_json:
+        print_json(_status_json(loaded, folder, states))
+        return
+    table = Table(
+        f"{loaded.name} in {folder}: {_counted(states)}",
+        [
+            Column("run", left=True),
+            Column("state", left=True),
+            Column("rounds"),
+            Column("why", text=True),
+        ],
+    )
+    for state in states:
+        rounds = f"{state.rounds_done}/{state.rounds}"
+        table.add_row(state.folder, state.state, rounds, state.error or "")
+    table.print()
+
+
+@app.command("table")
+def print_table(
+    study: StudyArgument,
+    form: Annotated[
+        Format, typer.Option("--format", help="LaTeX needs the package booktabs.")
+    ] = Format.TERMINAL,
+    out: Out = None,
+    quick: Quick = False,
+    seeds: Seeds = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print a study's results: mean and standard deviation over seeds, best in bold.
+
+    Where a seed is missing, the table says how many are done and shows no mean. Published values,
+    where the study has them, stand below ours with the difference.
+
+    [bold]Examples[/bold]
+
+    fedorbit study table paper-eurosat
+
+    fedorbit study table ablation --format latex > ablation.tex
+    """
+    from fedorbit import studies
+
+    made = studies.table(*_load(study, quick, seeds, overrides, out))
+    formats: dict[Format, Callable[[StudyTable], str]] = {
+        Format.MARKDOWN: studies.markdown,
+        Format.LATEX: studies.latex,
+        Format.CSV: studies.as_csv,
+    }
+    if as_json:
+        print_json(studies.as_json(made))
+    elif form in formats:
+        typer.echo(formats[form](made), nl=False)
+    else:
+        _print_table(made)
+
+
+@app.command("list")
+def list_studies(as_json: AsJson = False) -> None:
+    """List the shipped studies and how many runs they are.
+
+    [bold]Example[/bold]
+
+    fedorbit study list
+    """
+    from fedorbit.studies import load_study, shipped_names
+
+    table = Table(
+        "Studies",
+        [
+            Column("study", left=True),
+            Column("runs"),
+            Column("quick"),
+            Column("what it answers", text=True),
+        ],
+    )
+    rows: dict[str, Any] = {}
+    for name in shipped_names():
+        full, quick = load_study(name), load_study(name, quick=True)
+        rows[name] = {
+            "title": full.file.title,
+            "runs": len(full.runs),
+            "rounds": sum(cell.config.run.rounds for cell in full.runs),
+            "quick_runs": len(quick.runs),
+            "datasets": sorted({cell.config.data.name for cell in full.runs}),
+        }
+        table.add_row(name, str(len(full.runs)), str(len(quick.runs)), full.file.title)
+    if as_json:
+        print_json({"studies": rows})
+    else:
+        table.print()
+
+
+@app.command()
+def show(study: StudyArgument, as_json: AsJson = False) -> None:
+    """Print a study's file, to start one of your own.
+
+    [bold]Example[/bold]
+
+    fedorbit study show ablation > my-study.toml
+    """
+    import tomllib
+
+    from fedorbit.studies import study_text
+
+    text = study_text(study)
+    if as_json:
+        print_json(tomllib.loads(text))
+    else:
+        print_toml(text)
+
+
+def _load(
+    source: str, quick: bool, seeds: str | None, overrides: list[str] | None, out: Path | None
+) -> "tuple[Study, Path]":
+    from fedorbit.studies import load_study
+
+    chosen = _seed_list(seeds) if seeds is not None else None
+    loaded = load_study(source, quick=quick, seeds=chosen, overrides=overrides or [])
+    is_folder = Path(source).is_dir() and not quick
+    return loaded, out or (Path(source) if is_folder else loaded.default_out)
+
+
+def _seed_list(text: str) -> list[int]:
+    """Read `0,1,2` or `0-4`."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ConfigError(f"--seeds must look like 0,1,2 or 0-4, got {text!r}")
+        begin, end = int(first), int(last or first)
+        if end < begin or end - begin > MANY_SEEDS:
+            raise ConfigError(f"--seeds: {part!r} must go up, by at most {MANY_SEEDS}")
+        seeds += range(begin, end + 1)
+    return seeds
+
+
+def _print_table(made: "StudyTable") -> None:
+    from fedorbit.studies.formats import heads, lines
+
+    printed = Table(made.heading, [Column("", left=True), *(Column(head) for head in heads(made))])
+    for line in lines(made):
+        if line.begins_section:
+            printed.add_section()
+        cells = (Text(text, "bold" if best else "") for text, best in line.cells)
+        printed.add_row(line.label, *cells, style="dim" if line.published else None)
+    printed.print()
+    stdout.print(made.note, style="dim")
+
+
+def _status_json(study: "Study", out: Path, states: "list[RunState]") -> dict[str, Any]:
+    return {
+        "study": study.name,
+        "quick": study.quick,
+        "folder": str(out),
+        "runs": [state.as_json() for state in states],
+    }
+
+
+def _counted(states: "list[RunState]") -> str:
+    kinds = [state.state for state in states]
+    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))

@@ -1,0 +1,162 @@
+"""A study's folder: which run is done, running, interrupted, failed or missing.
+
+All of it is read from files, so that any process sees the same, and a killed one leaves no lie: a
+run is running while somebody holds its lock, and locks die with their process.
+"""
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from fedorbit.config import Config, load_config
+from fedorbit.errors import RunError
+from fedorbit.files import replacing
+from fedorbit.simulation.records import RECORDS, read_summary
+from fedorbit.simulation.runs import CONFIG, differing_keys, method_folder
+from fedorbit.studies.grid import Cell
+
+HIDDEN = ".study"
+TAIL_BYTES = 1_000_000
+
+State = Literal["done", "running", "interrupted", "failed", "missing"]
+
+
+@dataclass(frozen=True)
+class RunState:
+    """How far a run has come."""
+
+    folder: str
+    method: str
+    state: State
+    rounds_done: int
+    rounds: int
+    seconds: float
+    """Computing time so far."""
+    error: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for a JSON document."""
+        return asdict(self)
+
+
+def state_of(out: Path, cell: Cell) -> RunState:
+    """Look at a run's files."""
+    rounds, target = cell.config.run.rounds, method_folder(out / cell.slug, cell.method)
+    summary = read_summary(target)
+    if summary is not None:
+        done = summary["rounds"]
+        return RunState(cell.slug, cell.method, "done", done, rounds, summary["seconds"])
+    rounds_done, seconds = _progress(target)
+    error = read_failure(out, cell.slug)
+    state: State = "missing"
+    if is_claimed(out, cell.slug):
+        state, error = "running", None
+    elif error is not None:
+        state = "failed"
+    elif (out / cell.slug / CONFIG).exists():
+        state = "interrupted"
+    return RunState(cell.slug, cell.method, state, rounds_done, rounds, seconds, error)
+
+
+def _progress(target: Path) -> tuple[int, float]:
+    """Return rounds and seconds by the last whole record."""
+    try:
+        with (target / RECORDS).open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - TAIL_BYTES))
+            lines = file.read().split(b"\n")
+    except FileNotFoundError:
+        return 0, 0.0
+    if len(lines) < 2:
+        return 0, 0.0
+    last = json.loads(lines[-2])
+    return last["round"] + 1, last["seconds"]
+
+
+@contextmanager
+def claim(out: Path, slug: str) -> Iterator[bool]:
+    """Yield whether this process alone may do a run now; never waits."""
+    path = _hidden(out, slug, "lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def is_claimed(out: Path, slug: str) -> bool:
+    """Tell whether some process does a run now."""
+    try:
+        with _hidden(out, slug, "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def write_failure(out: Path, slug: str, sentence: str, traceback: str = "") -> None:
+    """Remember why a run failed."""
+    with replacing(_hidden(out, slug, "failure.json")) as partial:
+        partial.write_text(json.dumps({"error": sentence, "traceback": traceback}, indent=2) + "\n")
+
+
+def read_failure(out: Path, slug: str) -> str | None:
+    """Return why a run failed the last time, if it did."""
+    try:
+        sentence: str = json.loads(_hidden(out, slug, "failure.json").read_text())["error"]
+    except FileNotFoundError:
+        return None
+    return sentence
+
+
+def forget_failure(out: Path, slug: str) -> None:
+    """Begin anew."""
+    _hidden(out, slug, "failure.json").unlink(missing_ok=True)
+
+
+def planned_config(out: Path, slug: str) -> Path:
+    """Where a run's configuration waits before the run begins."""
+    return _hidden(out, slug, "toml")
+
+
+def log_file(out: Path) -> Path:
+    """Where warnings and what methods print go."""
+    path = out / HIDDEN / "log.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def as_started(config: Config, folder: Path) -> Config:
+    """Return the configuration with the backend that a begun run has settled on."""
+    if config.engine.backend != "auto" or not (folder / CONFIG).exists():
+        return config
+    backend = load_config(folder / CONFIG).engine.backend
+    return config.model_copy(
+        update={"engine": config.engine.model_copy(update={"backend": backend})}
+    )
+
+
+def refuse_other_configurations(out: Path, cells: list[Cell]) -> None:
+    """Refuse folders whose run was begun with other settings."""
+    for cell in cells:
+        folder = out / cell.slug
+        if not (folder / CONFIG).exists():
+            continue
+        keys = differing_keys(load_config(folder / CONFIG), as_started(cell.config, folder))
+        if keys:
+            raise RunError(
+                f"{folder} was run with another configuration; it differs in {', '.join(keys)}; "
+                "choose another --out, or move that folder away"
+            )
+
+
+def _hidden(out: Path, slug: str, suffix: str) -> Path:
+    return out / HIDDEN / f"{slug}.{suffix}"

@@ -1,0 +1,152 @@
+"""What a study file may say."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from fedorbit.config.explain import nearest
+from fedorbit.config.schema import Section
+
+SHORT = {
+    "method": "run.method",
+    "dataset": "data.name",
+    "partition": "partition.scheme",
+    "links": "run.links",
+}
+"""Short names of axes; every other axis is a key of the configuration, such as training.epochs."""
+METHOD, DATASET, PARTITION, LINKS = SHORT.values()
+SEED, VARIANT = "seed", "variant"
+
+Scalar = str | int | float | bool
+Axes = dict[str, list[Scalar]]
+
+
+class VariantSection(Section):
+    """Settings under a name, such as "FedOrbit without catch-up"."""
+
+    name: str = Field(min_length=1, description="to refer to it, and part of the runs' folders")
+    label: str | None = Field(None, description="how tables call it; default: the name")
+    settings: dict[str, Any] = Field(default_factory=dict, description="as in a configuration")
+
+
+class QuickSection(Section):
+    """What --quick changes, beside small synthetic images and few rounds."""
+
+    axes: dict[str, Any] = Field(default_factory=dict, description="take the place of the grid's")
+    settings: dict[str, Any] = Field(default_factory=dict, description="laid over all others")
+
+    @field_validator("axes")
+    @classmethod
+    def _are_axes(cls, value: dict[str, Any]) -> Axes:
+        return _checked(value)
+
+
+class TableSection(Section):
+    """How results are laid out."""
+
+    columns: tuple[str, ...] = Field(
+        (DATASET, PARTITION),
+        min_length=1,
+        strict=False,
+        description="axes, by their names in a grid; all others but the seed make rows",
+    )
+    references: tuple[str, ...] = Field(
+        ("local", "centralised"),
+        strict=False,
+        description="methods that are shown below a line and do not compete for the best value",
+    )
+
+    @field_validator("columns")
+    @classmethod
+    def _are_axes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(axis_key(name) for name in value)
+
+
+class StudyFile(Section):
+    """A base configuration, and grids of what differs from it."""
+
+    title: str = Field(description="what the study answers, in one line")
+    name: str | None = Field(None, description="default: the name of the file")
+    base: str = Field("paper", description="a preset, or a file relative to this one")
+    settings: dict[str, Any] = Field(default_factory=dict, description="laid over the base")
+    common: dict[str, Any] = Field(default_factory=dict, description="axes that all grids have")
+    grid: tuple[dict[str, Any], ...] = Field(
+        ({},), min_length=1, strict=False, description="each: the product of its axes"
+    )
+    variants: tuple[VariantSection, ...] = Field((), strict=False)
+    quick: QuickSection = QuickSection()
+    table: TableSection = TableSection()
+    published: dict[str, dict[str, dict[str, list[float]]]] = Field(
+        default_factory=dict, description="dataset.partition.method = [accuracy, spread]"
+    )
+    overrides: tuple[str, ...] = Field((), strict=False, description="key=value, laid over all")
+    is_quick: bool = Field(False, description="true where --quick has been applied")
+    cells: tuple[dict[str, Any], ...] = Field(
+        (), strict=False, description="written into a study's folder for readers; not read back"
+    )
+
+    @field_validator("common")
+    @classmethod
+    def _common_axes(cls, value: dict[str, Any]) -> Axes:
+        return _checked(value)
+
+    @field_validator("grid")
+    @classmethod
+    def _grid_axes(cls, value: tuple[dict[str, Any], ...]) -> tuple[Axes, ...]:
+        return tuple(_checked(axes) for axes in value)
+
+    @field_validator("published")
+    @classmethod
+    def _pairs(cls, value: Any) -> Any:
+        for dataset, partitions in value.items():
+            for partition, methods in partitions.items():
+                for method, pair in methods.items():
+                    if len(pair) != 2:
+                        raise ValueError(
+                            f"{dataset}.{partition}.{method} must be [accuracy, spread], got {pair}"
+                        )
+        return value
+
+
+def axis_key(name: str) -> str:
+    """Return the configuration's key of an axis; `seed` and `variant` are their own."""
+    if name in SHORT:
+        return SHORT[name]
+    if name not in (SEED, VARIANT) and "." not in name:
+        known = [*SHORT, SEED, VARIANT]
+        raise ValueError(
+            f"unknown axis {name!r}{nearest(name, known)}; axes are {', '.join(known)}, and keys "
+            "of the configuration such as training.epochs"
+        )
+    return name
+
+
+def _checked(axes: Mapping[str, Any]) -> Axes:
+    checked: Axes = {}
+    for name, values in axes.items():
+        for key, entries in _flat(name, values):
+            if not isinstance(entries, list) or not entries:
+                raise ValueError(f"axis {key!r} must be a list of values, got {entries!r}")
+            for entry in entries:
+                if not isinstance(entry, str | int | float | bool):
+                    raise ValueError(
+                        f"axis {key!r} must hold texts, numbers or booleans, got {entry!r}; "
+                        "use variants for anything larger"
+                    )
+            if len(set(map(repr, entries))) < len(entries):
+                raise ValueError(f"axis {key!r} names a value twice: {entries}")
+            checked[axis_key(key)] = list(entries)
+    return checked
+
+
+def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested tables as `section.key`; lists of tables stay as they are."""
+    return {key: value for name in settings for key, value in _flat(name, settings[name])}
+
+
+def _flat(name: str, value: Any) -> list[tuple[str, Any]]:
+    """TOML reads `training.epochs = […]` as a table in a table; undo that."""
+    if isinstance(value, Mapping):
+        return [pair for inner in value for pair in _flat(f"{name}.{inner}", value[inner])]
+    return [(name, value)]

@@ -1,0 +1,210 @@
+"""From a study's file to its cells, every one with a full, checked configuration."""
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from fedorbit.config.explain import explain, nearest
+from fedorbit.config.files import literal, preset_names
+from fedorbit.errors import ConfigError
+from fedorbit.files import replacing
+from fedorbit.studies.grid import Cell, expand
+from fedorbit.studies.schema import DATASET, SEED, StudyFile, axis_key, flat_settings
+
+STUDY = "study.toml"
+QUICK_SETTINGS = {
+    "data.synthetic.samples": 2000,
+    "run.rounds": 100,
+}
+QUICK_AXES: dict[str, Any] = {DATASET: ["synthetic"], SEED: [0]}
+"""What --quick makes of any study: small synthetic images, one seed, few rounds."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study with all its cells; several cells may share a run where their settings agree."""
+
+    name: str
+    file: StudyFile
+    cells: tuple[Cell, ...]
+
+    @property
+    def runs(self) -> list[Cell]:
+        """One cell per run, seed by seed, so that whole tables come early."""
+        seeds = list(dict.fromkeys(cell.axes[SEED] for cell in self.cells))
+        distinct = {cell.slug: cell for cell in self.cells}.values()
+        return sorted(distinct, key=lambda cell: seeds.index(cell.axes[SEED]))
+
+    @property
+    def quick(self) -> bool:
+        """Whether this is a small stand-in on synthetic images."""
+        return self.file.is_quick
+
+    @property
+    def default_out(self) -> Path:
+        """Where its runs go if nobody says otherwise."""
+        return Path("studies") / (f"{self.name}-quick" if self.quick else self.name)
+
+
+def shipped_names() -> list[str]:
+    """Names of the studies in the package."""
+    folder = resources.files("fedorbit") / "studies" / "shipped"
+    return sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name[-5:] == ".toml")
+
+
+def study_text(source: str | Path) -> str:
+    """Return the TOML of a shipped study, a file, or the folder of a study that was run."""
+    return _read(source)[0]
+
+
+def load_study(
+    source: str | Path,
+    *,
+    quick: bool = False,
+    seeds: Sequence[int] | None = None,
+    overrides: Sequence[str] = (),
+) -> Study:
+    """Load a shipped study by name, a file, or a study's folder; check every cell.
+
+    An override of an axis takes the place of its values; any other is laid over all cells.
+    """
+    text, where, folder, default_name = _read(source)
+    file = _parse(text, where)
+    name = file.name or default_name
+    file = file.model_copy(update={"name": name, "base": _anchored(file.base, folder)})
+    if quick and not file.is_quick:
+        file = _quick(file)
+    file = _overridden(file, overrides, seeds)
+    return Study(name, file, expand(name, file))
+
+
+def write_study(study: Study, folder: Path) -> None:
+    """Write the study as resolved, with its cells, into the folder of its runs."""
+    file = study.file
+    lines = ["# Written by `fedorbit study run`; layout: see the module fedorbit.studies."]
+    plain = ("name", "title", "base", "is_quick")
+    lines += [f"{key} = {literal(getattr(file, key))}" for key in plain]
+    lines.append(f"overrides = {literal(list(file.overrides))}")
+    lines += _table_lines("[settings]", flat_settings(file.settings))
+    lines += _table_lines("[common]", file.common)
+    for axes in file.grid:
+        lines += _table_lines("[[grid]]", axes)
+    for variant in file.variants:
+        lines += _table_lines("[[variants]]", variant.model_dump(exclude_none=True))
+    lines += _table_lines("[table]", file.table.model_dump())
+    lines += _table_lines("[published]", file.published)
+    for cell in study.cells:
+        lines += _table_lines("[[cells]]", cell.described())
+    with replacing(folder / STUDY) as partial:
+        partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _table_lines(head: str, entries: Mapping[str, Any]) -> list[str]:
+    bare = re.compile("[A-Za-z0-9_.-]+")  # dots: a table in a table, which reading takes apart
+    lines = [
+        f"{key if bare.fullmatch(key) else literal(key)} = {literal(value)}"
+        for key, value in entries.items()
+    ]
+    return ["", head, *lines] if lines or head.startswith("[[") else []
+
+
+def _read(source: str | Path) -> tuple[str, str, Path, str]:
+    """Return a study's text, how to call it in messages, its folder and its name."""
+    text = str(source)
+    if text in shipped_names():
+        shipped = resources.files("fedorbit") / "studies" / "shipped" / f"{text}.toml"
+        return shipped.read_text("utf-8"), f"study {text}", Path(), text
+    path = Path(source)
+    if path.is_dir():
+        path /= STUDY
+    if not path.is_file():
+        raise ConfigError(
+            f"{text!r} is neither a shipped study, a file, nor the folder of a study"
+            f"{nearest(text, shipped_names())}; shipped are {', '.join(shipped_names())}"
+        )
+    try:
+        return path.read_text(encoding="utf-8-sig"), str(path), path.parent, path.stem
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read study {path}: {error}") from None
+
+
+def _parse(text: str, where: str) -> StudyFile:
+    try:
+        return StudyFile.model_validate(tomllib.loads(text))
+    except ValidationError as error:
+        sentences = explain(error, StudyFile)
+        raise ConfigError("\n".join(f"{where}: {sentence}" for sentence in sentences)) from None
+    except ValueError as error:
+        raise ConfigError(f"{where} is not valid TOML: {error}") from None
+
+
+def _anchored(base: str, folder: Path) -> str:
+    """Read a base file as relative to the study's; absolute, since the study will be copied."""
+    return base if base in preset_names() else str((folder / base).resolve())
+
+
+def _quick(file: StudyFile) -> StudyFile:
+    settings = {**QUICK_SETTINGS, **flat_settings(file.quick.settings)}
+    overrides = [f"{key}={literal(value)}" for key, value in settings.items()]
+    axes = _replaced_axes(file, {**QUICK_AXES, **file.quick.axes})
+    return file.model_copy(
+        update={**axes, "overrides": (*file.overrides, *overrides), "is_quick": True}
+    )
+
+
+def _overridden(
+    file: StudyFile, overrides: Sequence[str], seeds: Sequence[int] | None
+) -> StudyFile:
+    """Let overrides of axes take the place of their values, and keep the others."""
+    names = {key for axes in (file.common, *file.grid) for key in axes}
+    axes: dict[str, Any] = {}
+    others = []
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        key = key.strip()
+        if equals and (key in (SEED, "variant") or key in names or _is_short(key)):
+            axes[axis_key(key)] = _values(value)
+        else:
+            others.append(override)
+    if seeds is not None:
+        axes[SEED] = list(seeds)
+    if axes:
+        # Through the schema again, which knows what an axis may hold.
+        checked = _parse("\n".join(["title = ''", *_table_lines("[common]", axes)]), "overrides")
+        file = file.model_copy(update=_replaced_axes(file, checked.common))
+    return file.model_copy(update={"overrides": (*file.overrides, *others)})
+
+
+def _is_short(key: str) -> bool:
+    try:
+        return axis_key(key) != key
+    except ValueError:
+        return False
+
+
+def _values(text: str) -> Any:
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except ValueError:  # no TOML, so a text
+        value = text.strip()
+    return value if isinstance(value, list) else [value]
+
+
+def _replaced_axes(file: StudyFile, axes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the grids with other values on some axes.
+
+    An axis that only some grids have is replaced there; one that none has is common to all.
+    """
+    inner = {key for grid in file.grid for key in grid}
+    return {
+        "common": {**file.common, **{k: v for k, v in axes.items() if k not in inner}},
+        "grid": tuple(
+            {key: axes.get(key, values) for key, values in grid.items()} for grid in file.grid
+        ),
+    }

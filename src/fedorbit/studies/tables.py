@@ -1,0 +1,199 @@
+"""Tables of a study: mean and spread over seeds, made from the summaries of its runs alone."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fedorbit.simulation.records import LAST_ROUNDS, read_summary
+from fedorbit.simulation.runs import method_folder
+from fedorbit.studies.folders import refuse_other_configurations
+from fedorbit.studies.grid import Cell, method_label, short_key
+from fedorbit.studies.schema import SEED, StudyFile
+from fedorbit.studies.study import Study
+
+METRICS = ("accuracy", "spread")
+DECIMALS = 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One number of a table: a metric over the seeds of a cell, in percent."""
+
+    values: tuple[float, ...]
+    """Of the runs that are done, in the order of the seeds."""
+    expected: int
+    published: float | None = None
+    best: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether every seed is done; a mean over some of them is never shown."""
+        return len(self.values) == self.expected
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over the seeds; None unless complete."""
+        return statistics.fmean(self.values) if self.complete else None
+
+    @property
+    def std(self) -> float | None:
+        """Sample standard deviation; None unless complete and of two seeds or more."""
+        return statistics.stdev(self.values) if self.complete and self.expected > 1 else None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the published value."""
+        return None if self.mean is None or self.published is None else self.mean - self.published
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method or variant; `entries` are accuracy and spread per column, None where not asked."""
+
+    label: str
+    section: int
+    reference: bool
+    entries: tuple[tuple[Entry, Entry] | None, ...]
+
+
+@dataclass(frozen=True)
+class StudyTable:
+    """Rows are methods and variants, columns what the study says, dataset and partition mostly."""
+
+    name: str
+    title: str
+    quick: bool
+    columns: tuple[tuple[str, ...], ...]
+    """Values of the column axes, without those that are the same in all columns."""
+    fixed: tuple[str, ...]
+    """Values that are the same in all columns."""
+    rows: tuple[Row, ...]
+
+    @property
+    def seeds(self) -> set[int]:
+        """Numbers of seeds behind the entries; one number as a rule."""
+        return {e.expected for row in self.rows for pair in row.entries if pair for e in pair}
+
+    @property
+    def note(self) -> str:
+        """What the numbers are."""
+        n = ", ".join(map(str, sorted(self.seeds)))
+        seeds = f"n = {n} seed{'' if n == '1' else 's'}"
+        over = f"{seeds}, mean ± sample standard deviation" if n != "1" else seeds
+        return (
+            f"In percent, means of the last {LAST_ROUNDS} evaluated rounds; {over}; "
+            "best method in bold."
+        )
+
+    @property
+    def heading(self) -> str:
+        """What the table is about."""
+        quick = "QUICK (synthetic images, few rounds; says nothing about the real study): "
+        fixed = f" [{', '.join(self.fixed)}]" if self.fixed else ""
+        return f"{quick if self.quick else ''}{self.name}: {self.title}{fixed}"
+
+
+def table(study: Study, out: Path | str | None = None) -> StudyTable:
+    """Read the runs that are done into a table."""
+    folder = Path(out) if out is not None else study.default_out
+    refuse_other_configurations(folder, study.runs)
+    axes = study.file.table.columns
+    columns = list(dict.fromkeys(_column(cell, axes) for cell in study.cells))
+    several_methods = len({cell.method for cell in study.cells}) > 1
+    groups: dict[tuple[Any, ...], dict[tuple[str, ...], dict[str, Cell]]] = {}
+    for cell in study.cells:
+        row = groups.setdefault(_row_key(cell, axes), {})
+        row.setdefault(_column(cell, axes), {})[cell.slug] = cell
+    rows = []
+    for by_column in groups.values():
+        first = next(iter(next(iter(by_column.values())).values()))
+        entries = tuple(
+            _entries(study.file, folder, list(by_column[c].values())) if c in by_column else None
+            for c in columns
+        )
+        reference = first.method in study.file.table.references
+        rows.append(Row(_row_label(first, axes, several_methods), first.grid, reference, entries))
+    rows.sort(key=lambda row: row.reference)  # stable: references go last
+    varying = [i for i in range(len(axes)) if len({c[i] for c in columns}) > 1]
+    return StudyTable(
+        name=study.name,
+        title=study.file.title,
+        quick=study.quick,
+        columns=tuple(tuple(c[i] for i in varying) for c in columns),
+        fixed=tuple(columns[0][i] for i in range(len(axes)) if i not in varying),
+        rows=_with_best(rows, len(columns)),
+    )
+
+
+def _column(cell: Cell, axes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(str(cell.value(axis)) for axis in axes)
+
+
+def _row_key(cell: Cell, axes: Sequence[str]) -> tuple[Any, ...]:
+    others = sorted((k, v) for k, v in cell.extra.items() if k not in axes)
+    return cell.method, cell.value("variant"), tuple(others)
+
+
+def _row_label(cell: Cell, axes: Sequence[str], several_methods: bool) -> str:
+    others = {k: v for k, v in cell.extra.items() if k not in axes}
+    parts = [f"{short_key(k)} = {v}" for k, v in others.items()]
+    if cell.variant is not None:
+        parts.insert(0, cell.variant.label or cell.variant.name)
+    if several_methods or not parts:
+        parts.insert(0, method_label(cell.method))
+    return ", ".join(parts)
+
+
+def _entries(file: StudyFile, out: Path, cells: list[Cell]) -> tuple[Entry, Entry]:
+    found = [read_summary(method_folder(out / cell.slug, cell.method)) for cell in cells]
+    published = _published(file, cells[0])
+    accuracy, spread = (
+        Entry(
+            tuple(s[metric] for s in found if s is not None and s[metric] is not None),
+            len({cell.axes[SEED] for cell in cells}),
+            published[place] if published else None,
+        )
+        for place, metric in enumerate(METRICS)
+    )
+    return accuracy, spread
+
+
+def _published(file: StudyFile, cell: Cell) -> list[float] | None:
+    """Return the published values, where the run is what was published."""
+    changed = any(not override.startswith("engine.") for override in file.overrides)
+    if file.is_quick or changed or cell.variant is not None or cell.extra:
+        return None
+    of_dataset = file.published.get(cell.config.data.name, {})
+    return of_dataset.get(cell.config.partition.scheme, {}).get(cell.method)
+
+
+def _with_best(rows: list[Row], columns: int) -> tuple[Row, ...]:
+    """Mark the best of the methods that compete: highest accuracy, lowest spread.
+
+    Compared as printed, so that equal numbers are never told apart.
+    """
+    for column in range(columns):
+        for place, choose in enumerate((max, min)):
+            means = {}
+            for number, row in enumerate(rows):
+                pair = row.entries[column]
+                mean = pair[place].mean if pair is not None else None
+                if mean is not None and not row.reference:
+                    means[number] = round(mean, DECIMALS)
+            if len(means) < 2:
+                continue  # nobody to be better than
+            best = choose(means.values())
+            for number in (n for n, mean in means.items() if mean == best):
+                rows[number] = _marked(rows[number], column, place)
+    return tuple(rows)
+
+
+def _marked(row: Row, column: int, place: int) -> Row:
+    entries = list(row.entries)
+    pair = entries[column]
+    assert pair is not None
+    marked = [replace(e, best=e.best or i == place) for i, e in enumerate(pair)]
+    entries[column] = marked[0], marked[1]
+    return replace(row, entries=tuple(entries))

@@ -1,0 +1,87 @@
+"""A process that does runs for a study, one after the other: `python -m fedorbit.studies.worker`.
+
+Orders are JSON lines on standard input, answers are JSON lines on standard output. When standard
+input closes, whoever gave the orders is gone, killed perhaps: the run in hand is then stopped as by
+SIGTERM, which keeps a checkpoint, and nothing goes on unattended.
+"""
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from fedorbit.config import load_config
+from fedorbit.errors import FedOrbitError
+from fedorbit.simulation import runs
+from fedorbit.simulation.loop import StopRequested
+from fedorbit.studies.folders import (
+    as_started,
+    claim,
+    forget_failure,
+    planned_config,
+    write_failure,
+)
+
+GRACE_S = 60.0
+"""How long a stop may take before the process is ended the hard way."""
+
+
+def main() -> None:
+    """Do what is ordered until nobody is there to order."""
+    # What a method prints must not look like an answer: it goes where messages go.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
+    while True:
+        order = orders.get()
+        try:
+            answer = do_run(Path(order["out"]), order["folder"], order["workers"])
+        except StopRequested as stop:
+            os._exit(128 + stop.signal_number)  # a thread still reads standard input
+        print(json.dumps({"folder": order["folder"], "state": answer}), file=answers, flush=True)
+
+
+def do_run(out: Path, slug: str, workers: int) -> str:
+    """Begin or go on with a run; return `done`, `failed`, or `held` if another process does it."""
+    folder = out / slug
+    with claim(out, slug) as mine:
+        if not mine:
+            return "held"
+        forget_failure(out, slug)
+        try:
+            config = as_started(load_config(planned_config(out, slug)), folder)
+            engine = config.engine.model_copy(update={"workers": workers})
+            config = config.model_copy(update={"engine": engine})
+            if (folder / runs.CONFIG).exists():
+                runs.resume(folder, config)
+            else:
+                runs.run(config, folder)
+        except Exception as error:
+            write_failure(out, slug, _sentence(error), traceback.format_exc())
+            return "failed"
+    return "done"
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, FedOrbitError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+def _listen(orders: "queue.SimpleQueue[dict[str, Any]]") -> None:
+    for line in sys.stdin:
+        orders.put(json.loads(line))
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(GRACE_S)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""`fedorbit study` as a user runs it."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fedorbit import studies
+from fedorbit.cli import main, output
+from tests.studies import small
+
+GRIDS = """
+[common]
+method = ["fedavg", "ditto"]
+partition = ["dirichlet", "pathological"]
+[published.synthetic.dirichlet]
+fedavg = [68.7, 28.4]
+"""
+
+
+@pytest.fixture
+def fedorbit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Run `fedorbit` in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(output.stdout, "width", 100)
+
+    def run(*arguments: str, code: int = 0) -> tuple[str, str]:
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        out, err = capsys.readouterr()
+        assert (stop.value.code or 0) == code, err
+        return out, err
+
+    return run
+
+
+def test_a_study_from_beginning_to_table(fedorbit, tmp_path: Path) -> None:
+    small.write_study(tmp_path, GRIDS)
+    before, _ = fedorbit("study", "status", "tiny.toml")
+    assert "4 missing" in before and "0/4" in before
+
+    done, _ = fedorbit("study", "run", "tiny.toml", "--jobs", "2", "--seeds", "0-1")
+    assert "8 of 8 runs done in studies/tiny" in done
+    assert "pathological accuracy" in done and "Ditto" in done
+
+    document = json.loads(fedorbit("study", "status", "studies/tiny", "--json")[0])
+    assert {run["state"] for run in document["runs"]} == {"done"}
+    assert len(document["runs"]) == 8
+    for run in document["runs"]:
+        method_folder = tmp_path / "studies" / "tiny" / run["folder"] / run["method"]
+        assert len((method_folder / "records.jsonl").read_text().splitlines()) == 4
+
+    table, _ = fedorbit("study", "table", "studies/tiny")
+    assert "±" in table and "n = 2 seeds" in table and "published" in table and "68.7" in table
+    for form, sign in (("markdown", "|---|"), ("latex", r"\toprule"), ("csv", "row,column,metric")):
+        assert sign in fedorbit("study", "table", "studies/tiny", "--format", form)[0]
+    numbers = json.loads(fedorbit("study", "table", "studies/tiny", "--json")[0])["numbers"]
+    assert len(numbers) == 2 * 2 * 2
+
+    # A seed more: what is done stays.
+    table, _ = fedorbit("study", "table", "tiny.toml", "--seeds", "0,1,2")
+    assert "2/3 runs" in table and "±" not in table.replace("mean ±", "")
+
+
+def test_a_failing_run_gives_its_sentence_and_a_code(fedorbit, tmp_path: Path) -> None:
+    # That an image is too small for the model shows when the run starts.
+    small.write_study(tmp_path, '[common]\nmethod = ["fedavg"]\ndata.synthetic.size = [12, 16]')
+    out, err = fedorbit("study", "run", "tiny.toml", code=3)
+    assert "1 of 2 runs done" in out
+    assert "size-12_seed0 failed:" in err and "at least 16 x 16 pixels" in err
+    status, _ = fedorbit("study", "status", "tiny.toml")
+    assert "1 failed, 1 done" in status and "at least 16 x 16" in " ".join(status.split())
+
+
+def test_ctrl_c_keeps_what_there_is(tmp_path: Path) -> None:
+    small.write_study(tmp_path, '[common]\nmethod = ["fedorbit"]\n[[grid]]\nrun.rounds = [200]')
+    command = [sys.executable, "-m", "fedorbit", "study", "run", "tiny.toml", "--out", "o"]
+    running = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    folder = tmp_path / "o" / "synthetic_dirichlet_fedorbit_rounds-200_seed0" / "fedorbit"
+    records = folder / "records.jsonl"
+    while not (records.exists() and records.read_bytes().count(b"\n") >= 5):
+        assert running.poll() is None
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    _, message = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "nothing is lost" in message and "Traceback" not in message
+    # The checkpoint is of the last whole round, not of the last multiple of three; a record that
+    # was written in the very moment of the stop belongs to the round that was given up.
+    rounds = json.loads(max(folder.glob("checkpoint-*.json")).read_text())["rounds_done"]
+    assert records.read_bytes().count(b"\n") - rounds in (0, 1)
+    assert 5 <= rounds < 200
+
+
+def test_shipped_studies_are_listed_and_shown(fedorbit, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, _ = fedorbit("study", "show", "paper-eurosat")
+    assert tomllib.loads(text)["common"]["seed"] == [0, 1, 2]
+    shown = json.loads(fedorbit("study", "show", "ablation", "--json")[0])
+    assert shown["base"] == "paper"
+    monkeypatch.setattr(studies, "shipped_names", lambda: ["ablation", "paper-eurosat"])
+    rows = json.loads(fedorbit("study", "list", "--json")[0])["studies"]
+    assert rows["paper-eurosat"] == {
+        "title": "the paper's comparison on EuroSAT",
+        "runs": 7 * 2 * 3,
+        "rounds": 7 * 2 * 3 * 200,
+        "quick_runs": 7 * 2,
+        "datasets": ["eurosat"],
+    }
+    text, _ = fedorbit("study", "list")
+    assert "what each mechanism of FedOrbit contributes" in text and "72" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "paper-eurosta"], "did you mean 'paper-eurosat'?"),
+        (["run", "paper-resisc45"], "dataset 'resisc45' is not prepared"),
+        (["run", "ablation", "--quick", "-o", "run.rouns=3"], "did you mean 'run.rounds'?"),
+        (["status", "ablation", "--seeds", "1;2"], "--seeds must look like 0,1,2 or 0-4"),
+        (["status", "ablation", "--seeds", "4-2"], "must go up"),
+        (["status", "ablation", "-o", "variant=none"], "there is no variant 'none'"),
+    ],
+)
+def test_bad_input(fedorbit, tmp_path: Path, arguments: list[str], message: str) -> None:
+    _, err = fedorbit("study", *arguments, code=2)
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "studies").exists()

@@ -1,0 +1,240 @@
+"""Doing a study: killed and resumed, by two processes at once, and with a run that fails."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import fedorbit as fo
+from fedorbit.errors import DataError, RunError
+from fedorbit.simulation.records import read_records
+from fedorbit.studies import Study, load_study, run, status, write_study
+from fedorbit.studies.folders import RunState, claim, is_claimed, write_failure
+from fedorbit.studies.runner import time_left_s
+from tests.simulation.test_runs import timeless
+from tests.studies import small
+
+PATIENCE_S = 120.0
+
+
+def study_process(path: Path, out: Path, *more: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "fedorbit", "study", "run", str(path), "--out", str(out), *more],
+        cwd=path.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def records_of(out: Path, slug: str) -> int:
+    found = list((out / slug).glob("*/records.jsonl"))
+    return found[0].read_bytes().count(b"\n") if found else 0
+
+
+def children(process: "subprocess.Popen[str]") -> list[int]:
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(pid) for pid in listed.read_text().split()]
+
+
+def kill(*pids: int) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_killed_in_the_middle_and_resumed(tmp_path: Path) -> None:
+    path = small.write_study(
+        tmp_path,
+        '[common]\nmethod = ["fedorbit", "ditto"]\n[[grid]]\nrun.rounds = [80]\n',
+    )
+    out, study = tmp_path / "out", load_study(path)
+    first, second = (cell.slug for cell in study.runs)
+
+    whole = study_process(path, out, "--jobs", "1")
+    wait_until(lambda: records_of(out, first) >= 6)
+    kill(whole.pid, *children(whole))
+    whole.communicate()
+    assert not is_claimed(out, first)
+    assert [s.state for s in status(study, out)] == ["interrupted", "missing"]
+
+    # Now the parent alone: its worker must neither go on nor lose what it has.
+    parent = study_process(path, out, "--jobs", "1")
+    wait_until(lambda: records_of(out, second) >= 6)
+    kill(parent.pid)
+    parent.communicate()
+    wait_until(lambda: not is_claimed(out, second))
+    states = status(study, out)
+    assert [s.state for s in states] == ["done", "interrupted"]
+    assert 6 <= states[1].rounds_done < 80
+    newest = max((out / second / "ditto").glob("checkpoint-*.json"))
+    # Stopped, not killed: the checkpoint is of the last whole round, not of the last third one.
+    assert states[1].rounds_done - json.loads(newest.read_text())["rounds_done"] in (0, 1)
+
+    assert [s.state for s in run(study, out)] == ["done", "done"]
+    for cell in study.runs:
+        alone = fo.run(cell.config, tmp_path / f"alone-{cell.slug}")
+        killed = read_records(out / cell.slug / cell.method)
+        assert len(killed) == 80
+        assert timeless(killed) == timeless(alone.runs[0].records)
+
+
+COUNTING = """
+import os, time
+from pathlib import Path
+from fedorbit.methods.fedavg import FedAvg
+
+
+class Counting(FedAvg):
+    '''Tells who starts it, and waits until two studies are at work.'''
+
+    tag: int = 0
+
+    def start(self, fleet):
+        with open("starts.txt", "a") as file:
+            file.write(f"{self.tag} {os.getppid()}\\n")
+        print("chatter on standard output")
+        end = time.monotonic() + 120
+        while len({line.split()[1] for line in Path("starts.txt").read_text().splitlines()}) < 2:
+            assert time.monotonic() < end, "the other process never came"
+            time.sleep(0.01)
+        return super().start(fleet)
+"""
+
+
+def test_two_processes_do_every_run_once(tmp_path: Path) -> None:
+    (tmp_path / "counting.py").write_text(COUNTING)
+    path = small.write_study(
+        tmp_path,
+        '[common]\nmethod = ["counting:Counting"]\n'
+        '[[grid]]\n"methods.counting:Counting.tag" = [1, 2, 3, 4, 5, 6]\n',
+    )
+    both = [study_process(path, tmp_path / "out", "--jobs", "1", "--json") for _ in range(2)]
+    for process in both:
+        stdout, stderr = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, stderr
+        assert [r["state"] for r in json.loads(stdout)["runs"]] == ["done"] * 6
+    starts = [line.split() for line in (tmp_path / "starts.txt").read_text().splitlines()]
+    assert Counter(tag for tag, _ in starts) == Counter("123456")
+    assert len({parent for _, parent in starts}) == 2
+
+
+RAISING = """
+import os
+from fedorbit.methods.fedavg import FedAvg
+
+
+class Raising(FedAvg):
+    how: str = "well"
+
+    def round(self, state, t, fleet):
+        if t == 2 and self.how == "raises":
+            raise ZeroDivisionError("orbit 3 has no samples")
+        if t == 2 and self.how == "dies":
+            os._exit(7)
+        return super().round(state, t, fleet)
+"""
+
+
+def test_failures_are_told_and_others_finish(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "raising.py").write_text(RAISING)
+    path = small.write_study(
+        tmp_path,
+        '[common]\nmethod = ["raising:Raising"]\n'
+        '[[grid]]\n"methods.raising:Raising.how" = ["raises", "dies", "well"]\n',
+    )
+    study, out = load_study(path), tmp_path / "out"
+    raises, dies, well = run(study, out, jobs=1)
+    assert (raises.state, raises.error) == ("failed", "ZeroDivisionError: orbit 3 has no samples")
+    assert raises.rounds_done == 2
+    assert dies.state == "failed" and "ended with code 7" in str(dies.error)
+    assert (well.state, well.rounds_done) == ("done", 4)
+    failure = json.loads((out / ".study" / f"{raises.folder}.failure.json").read_text())
+    assert "raising.py" in failure["traceback"]
+
+    # Mended, the same call does what failed, and only that.
+    (tmp_path / "raising.py").write_text(RAISING.replace("t == 2", "False"))
+    before = (out / well.folder / "config.toml").stat().st_mtime_ns
+    assert {s.state for s in run(study, out, jobs=1)} == {"done"}
+    assert (out / well.folder / "config.toml").stat().st_mtime_ns == before
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Study:
+    return load_study(small.write_study(tmp_path, '[common]\nmethod = ["fedavg"]\nseed = [0, 1]'))
+
+
+def test_status_from_files(tiny: Study, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert [s.state for s in status(tiny, out)] == ["missing", "missing"]
+    first, second = (cell.slug for cell in tiny.runs)
+    write_failure(out, second, "no luck")
+    with claim(out, first) as mine, claim(out, first) as again:
+        assert mine and not again
+        assert [s.state for s in status(tiny, out)] == ["running", "failed"]
+    states = status(tiny, out)
+    assert [s.state for s in states] == ["missing", "failed"]
+    assert states[1].error == "no luck"
+
+
+def test_other_settings_in_a_folder_are_refused_before_anything_runs(
+    tiny: Study, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    fo.run(tiny.runs[1].config, out / tiny.runs[1].slug)
+    changed = load_study(tmp_path / "tiny.toml", overrides=["training.rate=0.5", "run.rounds=9"])
+    with pytest.raises(RunError, match=r"differs in run\.rounds, training\.rate; choose another"):
+        run(changed, out)
+    assert not (out / tiny.runs[0].slug).exists()
+    # How it is executed may differ.
+    same = load_study(tmp_path / "tiny.toml", overrides=["engine.workers=1"])
+    assert [s.state for s in status(same, out)] == ["missing", "done"]
+
+
+def test_a_dataset_that_is_not_prepared(tmp_path: Path) -> None:
+    study = load_study("paper-so2sat", seeds=[0])
+    with pytest.raises(DataError) as caught:
+        run(study, tmp_path / "out")
+    message = str(caught.value)
+    assert message.startswith("study paper-so2sat: dataset 'so2sat' is not prepared")
+    assert "fedorbit data fetch so2sat" in message and "--quick does without it" in message
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_time_left() -> None:
+    def state(method: str, kind: str, done: int, seconds: float) -> RunState:
+        return RunState(f"{method}{kind}", method, kind, done, 100, seconds)  # type: ignore[arg-type]
+
+    assert time_left_s([state("a", "missing", 0, 0.0)], 2) is None
+    states = [
+        state("a", "done", 100, 100.0),  # 1 s per round
+        state("b", "running", 50, 250.0),  # 5 s per round: 250 s left
+        state("a", "missing", 0, 0.0),  # 100 s left
+        state("b", "failed", 10, 50.0),  # nothing left
+    ]
+    assert time_left_s(states, 1) == pytest.approx(350.0)
+    assert time_left_s(states, 2) == pytest.approx(250.0)  # the longest run decides
+
+
+def test_a_folder_can_be_run_again_without_its_file(tiny: Study, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write_study(tiny, out)
+    (tmp_path / "tiny.toml").unlink()
+    assert [c.config for c in load_study(out).runs] == [c.config for c in tiny.runs]

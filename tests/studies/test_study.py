@@ -1,0 +1,285 @@
+"""Study files: grids worked out by hand, errors that name the key, and the shipped ones."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fedorbit.config import load_config
+from fedorbit.errors import ConfigError, FedOrbitError
+from fedorbit.studies import load_study, shipped_names, write_study
+from fedorbit.studies.study import STUDY
+from tests.studies import small
+
+VARIANTS = """
+[[variants]]
+name = "full"
+[[variants]]
+name = "no-catch-up"
+label = "without catch-up"
+settings = { methods.fedorbit.catch_up = 0 }
+"""
+
+
+def test_a_grid_by_hand(tmp_path: Path) -> None:
+    path = small.write_study(
+        tmp_path,
+        """
+[common]
+partition = ["dirichlet", "pathological"]
+seed = [0, 7]
+[[grid]]
+method = ["fedavg"]
+[[grid]]
+method = ["fedorbit"]
+variant = ["full", "no-catch-up"]
+"""
+        + VARIANTS,
+    )
+    study = load_study(path)
+    assert study.name == "tiny" and not study.quick
+    assert [cell.slug for cell in study.cells] == [
+        "synthetic_dirichlet_fedavg_seed0",
+        "synthetic_dirichlet_fedavg_seed7",
+        "synthetic_pathological_fedavg_seed0",
+        "synthetic_pathological_fedavg_seed7",
+        "synthetic_dirichlet_fedorbit_full_seed0",
+        "synthetic_dirichlet_fedorbit_no-catch-up_seed0",
+        "synthetic_dirichlet_fedorbit_full_seed7",
+        "synthetic_dirichlet_fedorbit_no-catch-up_seed7",
+        "synthetic_pathological_fedorbit_full_seed0",
+        "synthetic_pathological_fedorbit_no-catch-up_seed0",
+        "synthetic_pathological_fedorbit_full_seed7",
+        "synthetic_pathological_fedorbit_no-catch-up_seed7",
+    ]
+    # Seed by seed, so that a whole table is there early.
+    assert [cell.config.seed for cell in study.runs] == [0] * 6 + [7] * 6
+    small_settings = [
+        "constellation.planes=3",
+        "constellation.satellites_per_plane=2",
+        "data.synthetic={classes = 4, samples = 120, size = 16}",
+        "training.epochs=1",
+        "run.rounds=4",
+        "engine.checkpoint_every=3",
+    ]
+    last = study.cells[-1]
+    assert last.config == load_config(
+        "quickstart",
+        [
+            *small_settings,
+            "partition.scheme=pathological",
+            "seed=7",
+            "run.method=['fedorbit']",
+            "methods.fedorbit.catch_up=0.0",
+        ],
+    )
+
+
+def test_cells_that_compute_the_same_share_a_run(tmp_path: Path) -> None:
+    path = small.write_study(
+        tmp_path,
+        """
+[common]
+method = ["fedorbit"]
+[[grid]]
+methods.fedorbit.kappa = [0.0, 0.5]
+[[grid]]
+methods.fedorbit.rho = [0.95, 1.0]
+[[grid]]
+training.epochs = [1, 2]
+[[grid]]
+variant = ["kappa-off"]
+[[variants]]
+name = "kappa-off"
+settings = { methods.fedorbit.kappa = 0.0, methods.ditto.lambda = 0.3 }
+""",
+    )
+    study = load_study(path)
+    begin = "synthetic_dirichlet_fedorbit"
+    assert [cell.slug for cell in study.cells] == [
+        f"{begin}_kappa-0.0_seed0",
+        f"{begin}_seed0",
+        f"{begin}_seed0",
+        f"{begin}_rho-1.0_seed0",
+        f"{begin}_seed0",
+        f"{begin}_epochs-2_seed0",
+        f"{begin}_kappa-0.0_seed0",
+    ]
+    assert len(study.runs) == 4
+
+
+def test_different_runs_never_share_a_folder(tmp_path: Path) -> None:
+    path = small.write_study(
+        tmp_path,
+        '[common]\nmethod = ["fedavg"]\n[[grid]]\ntraining.epochs = [2]\n'
+        '[[grid]]\nvariant = ["epochs-2"]\n'
+        '[[variants]]\nname = "epochs-2"\nsettings = { training.epochs = 3 }',
+    )
+    first, second = (cell.slug for cell in load_study(path).cells)
+    assert first != second
+    assert first.startswith("synthetic_dirichlet_fedavg_epochs-2_seed0_")
+    assert [cell.slug for cell in load_study(path).cells] == [first, second]
+
+
+def test_overrides_replace_an_axis_or_change_every_cell(tmp_path: Path) -> None:
+    path = small.write_study(
+        tmp_path, '[common]\nmethod = ["fedavg", "ditto"]\nseed = [0, 1]\ntraining.epochs = [1, 2]'
+    )
+    assert len(load_study(path).runs) == 8
+    study = load_study(
+        path, seeds=[5], overrides=["method=ditto", "training.epochs=[3]", "run.rounds=2"]
+    )
+    [cell] = study.cells
+    config = cell.config
+    assert (config.run.method, config.seed, config.training.epochs) == (("ditto",), 5, 3)
+    assert config.run.rounds == 2
+
+
+def test_quick_is_small_and_elsewhere(tmp_path: Path) -> None:
+    path = small.write_study(
+        tmp_path,
+        '[common]\ndataset = ["eurosat", "so2sat"]\nseed = [0, 1]\nmethod = ["fedavg", "ditto"]\n'
+        '[quick.axes]\nmethod = ["ditto"]\n[quick.settings]\nrun.rounds = 3',
+    )
+    study = load_study(path, quick=True)
+    [cell] = study.cells
+    assert cell.config.data.name == "synthetic" and cell.config.run.rounds == 3
+    assert cell.method == "ditto"
+    assert study.default_out == Path("studies/tiny-quick")
+
+
+def test_the_written_study_loads_to_the_same(tmp_path: Path) -> None:
+    path = small.write_study(
+        tmp_path,
+        '[common]\nmethod = ["fedavg", "fedorbit"]\ntraining.epochs = [1, 2]\nseed = [0, 1]\n'
+        '[[grid]]\nvariant = ["two"]\n[[variants]]\nname = "two"\n[[variants.settings.stations]]\n'
+        'name = "a \\"b\\""\nlatitude_deg = 1.0\nlongitude_deg = 2.0\n'
+        "[published.synthetic.dirichlet]\nfedavg = [50.0, 10.0]",
+    )
+    for quick in (False, True):
+        study = load_study(path, quick=quick, overrides=["run.rounds=2"])
+        out = tmp_path / f"out-{quick}"
+        write_study(study, out)
+        again = load_study(out)
+        assert again.cells == study.cells
+        assert again.file.published == study.file.published
+        assert (again.name, again.quick) == (study.name, quick)
+        described = tomllib.loads((out / STUDY).read_text())["cells"]
+        assert described[0] == {
+            "folder": study.cells[0].slug,
+            "method": "fedavg",
+            "dataset": "synthetic",
+            "partition": "dirichlet",
+            "links": "ideal",
+            "seed": 0,
+            "variant": "two",
+            "settings": {"training.epochs": 1},
+        }
+
+
+def test_a_base_file_lies_beside_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "base.toml").write_text('extends = "quickstart"\n[run]\nrounds = 7\n')
+    path = tmp_path / "mine.toml"
+    path.write_text('title = "t"\nbase = "base.toml"\n[common]\nmethod = ["fedavg"]')
+    monkeypatch.chdir("/")
+    assert load_study(path).cells[0].config.run.rounds == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("grd = 1", "unknown key 'grd'; did you mean 'grid'?"),
+        ("[common]\nmetod = ['fedavg']", "unknown axis 'metod' (did you mean 'method'?)"),
+        ("[common]\nmethod = 'fedavg'", "axis 'method' must be a list of values, got 'fedavg'"),
+        ("[common]\nseed = [0, 0]", "axis 'seed' names a value twice"),
+        ("[common]\nstations.x = [{ a = 1 }]", "axis 'stations.x' must hold texts, numbers"),
+        ("[common]\nmethod = ['fedavgg']", "no method 'fedavgg' (did you mean 'fedavg'?)"),
+        ("[common]\nvariant = ['x']", "there is no variant 'x'; known are none"),
+        ("[[variants]]\nname = 'x'\nsettigns = {}", "unknown key 'variants.0.settigns'"),
+        ("[common]\ntraining.epoch = [1]", "unknown key 'training.epoch'; did you mean 'training.epochs'?"),
+        ("[settings]\nrun.rounds = 500", "run.rounds must be at most schedule.rounds (400), got 500"),
+        ("[settings]\nmethods.fedorbit.roh = 1.0", "methods.fedorbit: unknown key 'roh'; did you mean 'rho'?"),
+        ("[settings]\nmethods.dito.lambda = 1.0", "no method 'dito' (did you mean 'ditto'?)"),
+        ("[common]\nmethods.fedorbit.kappa = [-1.0]", "kappa must be at least 0"),
+        ("[published.a.b]\nc = [1.0]", "a.b.c must be [accuracy, spread]"),
+        ("base = 'papr'", "papr does not exist"),
+        ("title =", "not valid TOML"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_key(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "broken.toml"
+    top = "" if text.startswith("title") else 'title = "t"\n'
+    path.write_text(top + text)
+    with pytest.raises(FedOrbitError) as caught:
+        load_study(path)
+    assert message in str(caught.value)
+    assert "broken" in str(caught.value)
+
+
+def test_unknown_studies_and_seeds(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\(did you mean 'ablation'\?\); shipped are"):
+        load_study("ablatoin")
+    with pytest.raises(ConfigError, match="seed must be at least 0"):
+        load_study("ablation", seeds=[-1])
+
+
+# The sizes follow from the files: methods x partitions x seeds, mechanisms, values …
+SIZES = {
+    "ablation": (12 * 2 * 3, 12 * 2),
+    # 3 x 2 sizes on two partitions, 3 sets of stations, 3 altitudes; 3 methods, 3 seeds
+    "constellations": ((3 * 2 * 2 + 3 + 3) * 3 * 3, (2 * 1 * 2 + 3 + 2) * 3),
+    "links": (7 * 2 * 2 * 3, 7 * 2 * 2),
+    "paper-eurosat": (7 * 2 * 3, 7 * 2),
+    "paper-resisc45": (7 * 2 * 3, 7 * 2),
+    "paper-so2sat": (7 * 2 * 3, 7 * 2),
+    # Values beside the defaults (kappa 4, rho 4, s_e 3, dark 3, smoothing 4), 5 fixed betas, and one
+    # run with all defaults.
+    "sensitivity": ((4 + 4 + 3 + 3 + 4 + 5 + 1) * 2 * 3, (2 + 2 + 1 + 2 + 2 + 3 + 1) * 2),
+}
+UNCOUNTED = {"compute-matched", "dynamic"}
+
+
+def test_all_shipped_studies_are_tested() -> None:
+    assert set(shipped_names()) == SIZES.keys() | UNCOUNTED
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_shipped_studies_expand(name: str) -> None:
+    full, quick = load_study(name), load_study(name, quick=True)
+    assert (len(full.runs), len(quick.runs)) == SIZES[name]
+    assert {cell.config.seed for cell in full.cells} == {0, 1, 2}
+    assert {cell.config.data.name for cell in quick.cells} == {"synthetic"}
+    rounds = 400 if name == "paper-resisc45" else 200
+    assert {cell.config.run.rounds for cell in full.cells} == {rounds}
+    assert all(cell.config.schedule.rounds == 400 for cell in full.cells)
+
+
+def test_every_mechanism_is_ablated_alone() -> None:
+    study = load_study("ablation", seeds=[0], overrides=["partition=dirichlet"])
+    changed = {
+        c.variant.name: c.config.methods.get("fedorbit", {}) for c in study.cells if c.variant
+    }
+    assert changed.pop("all-off") == {
+        "continuous": False, "class_rows": False, "magnitude_features": False,
+        "quality_weights": False, "kappa": 0.0, "catch_up": 0.0, "rho": 1.0, "beta": 1.0,
+    }  # fmt: skip
+    assert sorted(map(repr, changed.values())) == sorted(
+        map(
+            repr,
+            [
+                {}, {"continuous": False}, {"class_rows": False}, {"magnitude_features": False},
+                {"quality_weights": False}, {"kappa": 0.0}, {"catch_up": 0.0}, {"rho": 1.0},
+                {"beta": 0.0}, {"beta": 1.0}, {"blend": "literal"},
+            ],
+        )
+    )  # fmt: skip
+
+
+def test_published_values_are_the_papers() -> None:
+    eurosat = load_study("paper-eurosat").file.published["eurosat"]
+    assert eurosat["dirichlet"]["fedorbit"] == [76.4, 15.8]
+    assert eurosat["pathological"]["ditto"] == [95.8, 9.7]
+    so2sat = load_study("paper-so2sat").file.published["so2sat"]
+    assert so2sat["pathological"]["apfl"] == [40.7, 70.2]
+    resisc45 = load_study("paper-resisc45").file.published["resisc45"]
+    assert resisc45["dirichlet"]["fedprox"] == [38.1, 9.9]
