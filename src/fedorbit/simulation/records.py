@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
 
-RECORDS, SUMMARY = "records.jsonl", "summary.json"
+CONFIG, RECORDS, SUMMARY = "config.toml", "records.jsonl", "summary.json"
 LAST_ROUNDS = 10
 """The paper's metrics are means over the last ten evaluated rounds."""
 
@@ -43,6 +44,11 @@ class RecordFile:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def method_folder(folder: Path, method: str) -> Path:
+    """Where a method's files are; `my_module:MyMethod` lies in `my_module-MyMethod`."""
+    return folder / re.sub(r"[^A-Za-z0-9._-]+", "-", method)
 
 
 def read_records(folder: Path) -> list[Record]:
