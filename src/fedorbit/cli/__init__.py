@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from fedorbit import __version__
-from fedorbit.cli import config, data, orbits, run
+from fedorbit.cli import config, data, orbits, report, run
 from fedorbit.cli.output import complain, stderr
 from fedorbit.errors import FedOrbitError
 
@@ -34,6 +34,7 @@ app = typer.Typer(
 app.command()(run.run)
 app.command()(run.methods)
 app.command()(orbits.orbits)
+app.command()(report.report)
 app.add_typer(data.app, name="data")
 app.add_typer(config.app, name="config")
 

@@ -11,7 +11,7 @@ from typing import Any
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
 
-CONFIG, RECORDS, SUMMARY = "config.toml", "records.jsonl", "summary.json"
+CONFIG, WORLD, RECORDS, SUMMARY = "config.toml", "world.json", "records.jsonl", "summary.json"
 LAST_ROUNDS = 10
 """The paper's metrics are means over the last ten evaluated rounds."""
 
@@ -73,6 +73,20 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
         return None
     summary: dict[str, Any] = json.loads(path.read_text())
     return summary
+
+
+def read_setting(folder: Path) -> dict[str, Any] | None:
+    """Read `world.json`; None for a run that was made before there was one."""
+    path = folder / WORLD
+    try:
+        setting: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise RunError(
+            f"{path} is damaged ({error}); remove it and `fedorbit run --resume {folder}`"
+        ) from None
+    return setting
 
 
 def headline(records: Sequence[Record]) -> dict[str, Any]:

@@ -23,9 +23,9 @@ from fedorbit.learning.backends import resolve_backend
 from fedorbit.methods import make_method
 from fedorbit.progress import Progress
 from fedorbit.simulation.loop import NobodyWatches, RunProgress, run_rounds
-from fedorbit.simulation.records import CONFIG, Record, read_records, read_summary
+from fedorbit.simulation.records import CONFIG, WORLD, Record, read_records, read_summary
 from fedorbit.simulation.records import method_folder as method_folder
-from fedorbit.simulation.setting import WORLD, write_setting
+from fedorbit.simulation.setting import write_setting
 from fedorbit.simulation.world import World, build_world
 
 

@@ -17,15 +17,14 @@ from fedorbit.data.similarity import (
     jensen_shannon_distances,
     similarity_coefficient,
 )
-from fedorbit.errors import RunError
 from fedorbit.files import replacing
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.earth import EARTH_RADIUS_KM, latitude_longitude_deg
 from fedorbit.orbits.visibility import StationArrays, round_times_s
 from fedorbit.scenario import build_constellation, build_stations
+from fedorbit.simulation.records import WORLD
 from fedorbit.simulation.world import World
 
-WORLD = "world.json"
 FORMAT = 1
 MAX_POSITIONS = 30_000
 """Satellites x rounds on the map; 13 bytes each."""
@@ -43,20 +42,6 @@ def write_setting(folder: Path, world: World) -> Path:
     with replacing(path) as partial:
         partial.write_text(text + "\n", encoding="utf-8")
     return path
-
-
-def read_setting(folder: Path) -> dict[str, Any] | None:
-    """Read `world.json`; None for a run that was made before there was one."""
-    path = folder / WORLD
-    try:
-        setting: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise RunError(
-            f"{path} is damaged ({error}); remove it and `fedorbit run --resume {folder}`"
-        ) from None
-    return setting
 
 
 def describe(world: World) -> dict[str, Any]:
@@ -133,7 +118,8 @@ def _positions(world: World, constellation: Constellation) -> dict[str, Any]:
         np.tile(satellites, len(rounds)), np.repeat(times_s, len(satellites))
     )
     arrays = StationArrays.of(build_stations(config), constellation.geoid)
-    seen = (arrays.sin_elevation(r_ecef_km) >= arrays.sin_min_elevation).any(axis=-1)
+    sines = arrays.sin_elevation(r_ecef_km)
+    seen = np.any(sines >= arrays.sin_min_elevation, axis=-1).reshape(len(rounds), len(satellites))
     latitude_deg, longitude_deg = latitude_longitude_deg(r_ecef_km)
     shape = len(rounds), len(satellites)
     return {
@@ -144,7 +130,7 @@ def _positions(world: World, constellation: Constellation) -> dict[str, Any]:
         "every_round": every_round,
         "latitude_deg": latitude_deg.reshape(shape).round(1).tolist(),
         "longitude_deg": longitude_deg.reshape(shape).round(1).tolist(),
-        "seen": [np.flatnonzero(row).tolist() for row in seen.reshape(shape)],
+        "seen": [np.flatnonzero(row).tolist() for row in seen],
     }
 
 
