@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-VOID = ("meta", "input", "line")
+VOID = ("meta", "input")
 
 
 class Html(str):

@@ -6,10 +6,17 @@ from fedorbit.report.replicates import Comparison
 from fedorbit.report.statistics import Estimate
 from fedorbit.report.wording import NOT_KNOWN, amount, percent
 
-COLOURS, DASHES = 7, ("", "7 3", "2 2.5", "9 3 2 3", "5 2 1 2 1 2")
-"""As in charts.js."""
+COLOURS = 7
+MARKS = (
+    "m-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0z",
+    "m-3 -3h6v6h-6z",
+    "m0 -4.2l4 7.2h-8z",
+    "m0 -4.4l3.6 4.4l-3.6 4.4l-3.6 -4.4z",
+    "m-1.3 -4.4h2.6v8.8h-2.6z",
+)
+"""Colours and marks of the series, as in charts.js."""
 COLUMNS = (
-    "method", "seeds", "accuracy, %", "spread, points", "samples trained", "GS uplink", "/ FedAvg",
+    "method", "accuracy, %", "spread, points", "samples trained", "GS uplink", "/ FedAvg", "seeds",
 )  # fmt: skip
 
 
@@ -136,12 +143,12 @@ def _headline_row(row: HeadlineRow, comparison: Comparison) -> Html:
     return tag(
         "tr",
         name,
-        tag("td", len(row.seeds)),
         tag("td", _figure(row.accuracy, "accuracy" in row.best)),
         tag("td", _figure(row.spread, "spread" in row.best)),
         tag("td", amount(row.samples_trained.mean)),
         tag("td", amount(row.gs_uplink_bytes.mean, "B")),
         tag("td", NOT_KNOWN if factor is None else f"{factor:.2f} ×"),
+        tag("td", len(row.seeds)),
         data_series=row.series,
     )
 
@@ -154,6 +161,6 @@ def _figure(estimate: Estimate, best: bool) -> Html:
 
 
 def _key(number: int) -> Html:
-    dash = DASHES[number % len(DASHES)] or None
-    line = tag("line", x1=0, x2=26, y1=6, y2=6, stroke_dasharray=dash)
-    return tag("svg", line, class_=f"key c{number % COLOURS}", aria_hidden="true")
+    line = tag("line", x1=0, x2=26, y1=6, y2=6)
+    mark = tag("path", class_="mark", d=f"M13 6{MARKS[number % len(MARKS)]}")
+    return tag("svg", line, mark, class_=f"key c{number % COLOURS}", aria_hidden="true")

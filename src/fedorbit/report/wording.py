@@ -21,7 +21,7 @@ def amount(value: float | None, unit: str = "") -> str:
         return NOT_KNOWN
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
-            return f"{value / size:.3g} {letter}{unit}"
+            return f"{format(value / size, '#.3g').rstrip('.')} {letter}{unit}"
     return f"{value:.3g} {unit}".strip()
 
 

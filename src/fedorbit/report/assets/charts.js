@@ -3,9 +3,10 @@
 "use strict";
 
 const COLOURS = 7;
-const DASHES = ["", "7 3", "2 2.5", "9 3 2 3", "5 2 1 2 1 2"];
+const MARKS = ["circle", "square", "triangle", "diamond", "bar"];
+const MARKS_PER_CURVE = 8;
 const colourClass = (index) => `c${index % COLOURS}`;
-const dashOf = (index) => DASHES[index % DASHES.length];
+const markClass = (index) => MARKS[index % MARKS.length];
 
 function make(name, attributes = {}, parent = null, text = null) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -56,6 +57,25 @@ function pieces(curve) {
   return found.filter((piece) => piece.length);
 }
 
+// A sign beside the colour, since not everybody can tell colours apart; as in sections.py.
+function markPath(index, x, y) {
+  const at = `M${x.toFixed(1)} ${y.toFixed(1)}`;
+  return {
+    circle: `${at}m-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0z`,
+    square: `${at}m-3 -3h6v6h-6z`,
+    triangle: `${at}m0 -4.2l4 7.2h-8z`,
+    diamond: `${at}m0 -4.4l3.6 4.4l-3.6 4.4l-3.6 -4.4z`,
+    bar: `${at}m-1.3 -4.4h2.6v8.8h-2.6z`,
+  }[markClass(index)];
+}
+
+function drawMarks(group, index, points) {
+  const every = Math.max(1, Math.ceil(points.length / MARKS_PER_CURVE));
+  const first = points.length > MARKS_PER_CURVE ? Math.floor((every * ((index % 4) + 1)) / 5) : 0;
+  for (let i = first; i < points.length; i += every)
+    make("path", { class: "mark", d: markPath(index, ...points[i]) }, group);
+}
+
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
 // chart: {curves: [{index, label, x, mean, half}], xLabel, xMax, unit, yMax, shares}
@@ -70,7 +90,7 @@ function lineChart(place, chart) {
     make("line", { class: "grid-line", x1: box.left, x2: box.right, y1: Y(v), y2: Y(v) }, svg);
     make("text", { x: box.left - 6, y: Y(v) + 4, "text-anchor": "end" }, svg, short(v));
   }
-  for (const v of ticks(0, chart.xMax, width < 420 ? 4 : 6))
+  for (const v of ticks(0, chart.xMax, width / 80))
     make("text", { x: X(v), y: box.bottom + 17, "text-anchor": "middle" }, svg, short(v));
   make("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }, svg);
   make("text", { x: (box.left + box.right) / 2, y: height - 5, "text-anchor": "middle" }, svg, chart.xLabel);
@@ -85,8 +105,8 @@ function lineChart(place, chart) {
         if (sure.length > 1) make("path", { class: "band", d: `${path([...upper, ...lower.reverse()])}Z` }, group);
       }
       const points = piece.map((i) => [X(curve.x[i]), Y(clip(curve.mean[i]))]);
-      if (points.length === 1) make("circle", { class: "dot", r: 3, cx: points[0][0], cy: points[0][1] }, group);
-      else make("path", { class: "curve", d: path(points), "stroke-dasharray": dashOf(curve.index) }, group);
+      make("path", { class: "curve", d: path(points) }, group);
+      drawMarks(group, curve.index, points);
     }
   }
   readout(place, svg, chart, X, Y, box);
@@ -201,7 +221,7 @@ function timeline(place, windows, rounds) {
     const share = `${((100 * seen) / rounds).toFixed(1)} %`;
     make("text", { x: width, y: y + thin / 2 + 4, "text-anchor": "end" }, svg, share);
   });
-  for (const v of ticks(0, rounds, width < 420 ? 4 : 8))
+  for (const v of ticks(0, rounds, width / 80))
     make("text", { x: X(v), y: height - 22, "text-anchor": "middle" }, svg, short(v));
   make("text", { x: (box.left + box.right) / 2, y: height - 5, "text-anchor": "middle" }, svg, "round");
   const now = make("line", { class: "now", y1: 0, y2: lane * lanes, visibility: "hidden" }, svg);

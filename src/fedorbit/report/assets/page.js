@@ -79,7 +79,9 @@ function legend(place, orbits) {
   const list = html("div", { class: "legend" }, place);
   for (let orbit = 0; orbit < orbits; orbit++) {
     const entry = html("span", { class: colourClass(orbit) }, list);
-    html("i", {}, entry);
+    const key = make("svg", { class: "key", "aria-hidden": "true" }, entry);
+    make("line", { x1: 0, x2: 26, y1: 6, y2: 6 }, key);
+    make("path", { class: "mark", d: markPath(orbit, 13, 6) }, key);
     entry.append(`orbit ${orbit}`);
   }
 }
