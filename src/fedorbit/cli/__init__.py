@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from fedorbit import __version__
-from fedorbit.cli import config, data, doctor, orbits, run, study
+from fedorbit.cli import config, data, doctor, orbits, report, run, study
 from fedorbit.cli.output import complain, stderr
 from fedorbit.errors import FedOrbitError
 
@@ -35,6 +35,7 @@ app = typer.Typer(
 app.command()(run.run)
 app.command()(run.methods)
 app.command()(orbits.orbits)
+app.command()(report.report)
 app.command()(doctor.doctor)
 app.add_typer(data.app, name="data")
 app.add_typer(study.app, name="study")

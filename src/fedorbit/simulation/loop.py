@@ -1,6 +1,5 @@
 """The only round loop: train, evaluate, record, checkpoint; stop and go on at any moment."""
 
-import platform
 import signal
 import threading
 import time
@@ -11,16 +10,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-import numpy as np
-import torch
-
-from fedorbit import __version__
 from fedorbit.data.similarity import similarity_coefficient
 from fedorbit.learning.engine import Engine
 from fedorbit.methods.base import Method
 from fedorbit.methods.fleet import Fleet, Ledger
 from fedorbit.simulation.checkpoint import Checkpoint, load_newest, save
 from fedorbit.simulation.evaluation import Evaluator
+from fedorbit.simulation.provenance import provenance
 from fedorbit.simulation.records import Record, RecordFile, headline, read_records, write_summary
 from fedorbit.simulation.world import World
 
@@ -161,14 +157,7 @@ def _summary(
         "uplink_vs_fedavg": spent["gs_uplink_bytes"] / fedavg_bytes if fedavg_bytes else None,
         "parameters": fleet.layout.size,
         "tau_max": fleet.tau_max,
-        "provenance": {
-            "fedorbit": __version__,
-            "backend": backend,
-            "numpy": np.__version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-        },
+        "provenance": provenance(world.config, backend),
     }
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
 
-RECORDS, SUMMARY = "records.jsonl", "summary.json"
+CONFIG, WORLD, RECORDS, SUMMARY = "config.toml", "world.json", "records.jsonl", "summary.json"
 LAST_ROUNDS = 10
 """The paper's metrics are means over the last ten evaluated rounds."""
 
@@ -45,6 +46,11 @@ class RecordFile:
         self._file.close()
 
 
+def method_folder(folder: Path, method: str) -> Path:
+    """Where a method's files are; `my_module:MyMethod` lies in `my_module-MyMethod`."""
+    return folder / re.sub(r"[^A-Za-z0-9._-]+", "-", method)
+
+
 def read_records(folder: Path) -> list[Record]:
     """Read the records of a run; a last line cut by a crash is left out."""
     try:
@@ -76,6 +82,20 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
         return None
     summary: dict[str, Any] = json.loads(path.read_text())
     return summary
+
+
+def read_setting(folder: Path) -> dict[str, Any] | None:
+    """Read `world.json`; None for a run that was made before there was one."""
+    path = folder / WORLD
+    try:
+        setting: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise RunError(
+            f"{path} is damaged ({error}); remove it and `fedorbit run --resume {folder}`"
+        ) from None
+    return setting
 
 
 def headline(records: Sequence[Record]) -> dict[str, Any]:

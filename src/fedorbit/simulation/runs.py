@@ -1,6 +1,7 @@
 """Runs and their folders: one configuration, one or several methods.
 
 DIR/config.toml          the whole configuration, as resolved
+DIR/world.json           what a report shows beside the records: data, contacts, positions
 DIR/accuracy.png, .svg   accuracy per round of all methods
 DIR/METHOD/records.jsonl one line per evaluated round
 DIR/METHOD/summary.json  written when the method is done
@@ -8,7 +9,6 @@ DIR/METHOD/checkpoint-*  the two newest states
 """
 
 import fcntl
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ from fedorbit.learning.backends import resolve_backend
 from fedorbit.methods import make_method
 from fedorbit.progress import Progress
 from fedorbit.simulation.loop import NobodyWatches, RunProgress, run_rounds
-from fedorbit.simulation.records import Record, read_records, read_summary
+from fedorbit.simulation.records import CONFIG, WORLD, Record, read_records, read_summary
+from fedorbit.simulation.records import method_folder as method_folder
+from fedorbit.simulation.setting import write_setting
 from fedorbit.simulation.world import World, build_world
-
-CONFIG = "config.toml"
 
 
 @dataclass(frozen=True)
@@ -131,11 +131,6 @@ def differing_keys(first: Config, second: Config) -> list[str]:
     )
 
 
-def method_folder(folder: Path, method: str) -> Path:
-    """Where a method's files are; `my_module:MyMethod` lies in `my_module-MyMethod`."""
-    return folder / re.sub(r"[^A-Za-z0-9._-]+", "-", method)
-
-
 def _run_all(
     config: Config,
     folder: Path,
@@ -147,6 +142,9 @@ def _run_all(
 
     methods = {n: make_method(n, config.methods.get(n, {})) for n in config.run.method}
     with _only_one(folder):
+        if not (folder / WORLD).exists():  # also for runs of a time when there was none
+            world = world or build_world(config, preparing)
+            write_setting(folder, world)
         runs = []
         for name, method in methods.items():
             target = method_folder(folder, name)

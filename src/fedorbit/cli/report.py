@@ -1,0 +1,128 @@
+"""`fedorbit report`: one page, and figures for papers, from the folders of runs."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedorbit.cli.options import AsJson
+from fedorbit.cli.output import (
+    Column,
+    RichProgress,
+    Table,
+    complain,
+    print_files,
+    print_json,
+)
+from fedorbit.report.curves import HeadlineRow, headline_rows
+from fedorbit.report.page import write_page
+from fedorbit.report.replicates import Comparison, compare
+from fedorbit.report.runfiles import read_runs
+from fedorbit.report.wording import amount, with_deviation
+
+PAGE = "report.html"
+
+
+def report(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR…", help="Folders of runs or studies; all runs below count."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help=f"The page; default {PAGE} in DIR, or here if there are several.",
+        ),
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(
+            "--figures", metavar="DIR", help="Also write figures for papers: PDF, SVG and PNG."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make one self-contained HTML page of runs or a study.
+
+    The page opens in any browser without a network and can be sent around as one file. Runs that
+    differ in the seed alone are averaged; those that differ in more are compared by setting.
+    Unfinished runs are shown as far as they got.
+
+    [bold]Examples[/bold]
+
+    fedorbit report runs/1  [dim]writes runs/1/report.html[/dim]
+
+    fedorbit report runs/1 runs/2 --out both.html
+
+    fedorbit report studies/paper --figures figures  [dim]one column wide, ready for LaTeX[/dim]
+    """
+    comparison = compare(read_runs(folders, RichProgress()))
+    page = write_page(out or _default_page(folders), comparison)
+    written = [page]
+    if figures is not None:
+        from fedorbit.report.paper_figures import write_figures  # matplotlib takes a while
+
+        written += write_figures(figures, comparison, RichProgress())
+    if as_json:
+        print_json(_document(comparison, page, written[1:]))
+        return
+    _print_headline(comparison)
+    for note in comparison.notes:
+        complain(note, style="bold yellow")
+    print_files(written if len(written) < 5 else [page])
+    if len(written) >= 5:
+        print_files([Path(f"{len(written) - 1} figures in {figures}")])
+
+
+def _default_page(folders: list[Path]) -> Path:
+    return folders[0] / PAGE if len(folders) == 1 else Path(PAGE)
+
+
+def _document(comparison: Comparison, page: Path, figures: list[Path]) -> dict[str, Any]:
+    return {
+        "page": str(page),
+        "bytes": page.stat().st_size,
+        "figures": [str(path) for path in figures],
+        "notes": list(comparison.notes),
+        "settings": [
+            {"setting": s.label, "methods": [row.as_json() for row in headline_rows(s)]}
+            for s in comparison.settings
+        ],
+    }
+
+
+def _print_headline(comparison: Comparison) -> None:
+    table = Table(
+        "Means of the last ten evaluated rounds, ± standard deviation over seeds",
+        [
+            Column("method", left=True),
+            Column("seeds", rank=3),
+            Column("accuracy"),
+            Column("spread"),
+            Column("samples", rank=2),
+            Column("uplink", rank=2),
+            Column("/FedAvg", rank=1),
+        ],
+    )
+    for setting in comparison.settings:
+        if setting.label:
+            table.add_row(setting.label, "", "", "", "", "", "", style="bold")
+        for row in headline_rows(setting):
+            table.add_row(*_cells(row))
+        table.add_section()
+    table.print()
+
+
+def _cells(row: HeadlineRow) -> tuple[str, ...]:
+    factor = row.uplink_vs_fedavg.mean
+    return (
+        row.series if row.is_finished else f"{row.series} (unfinished)",
+        str(len(row.seeds)),
+        with_deviation(row.accuracy) + ("*" if "accuracy" in row.best else ""),
+        with_deviation(row.spread) + ("*" if "spread" in row.best else ""),
+        amount(row.samples_trained.mean),
+        amount(row.gs_uplink_bytes.mean, "B"),
+        "-" if factor is None else f"{factor:.2f} x",
+    )

@@ -1,0 +1,230 @@
+"""The charts of a setting: places where the script draws, each with words and a table."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from fedorbit.report.curves import TRAFFIC, begun, headline_rows
+from fedorbit.report.markup import Html, joined, table, tag
+from fedorbit.report.replicates import Setting
+from fedorbit.report.statistics import evenly
+from fedorbit.report.wording import NOT_KNOWN, amount, figures_in_words, listed, percent
+
+TABLE_ROWS = 25
+
+
+def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Html:
+    """Build all charts of a setting."""
+    rows = headline_rows(setting)
+    labels = {c["series"]: s.label for c, s in zip(shown["accuracy"], begun(setting), strict=True)}
+    seeds = max(len(row.seeds) for row in rows)
+    band = " Bands are 95 % confidence intervals of the mean over seeds." if seeds > 1 else ""
+    strip = " Shaded: rounds with an orbit in view; darker below: more orbits."
+    accuracy = f"Accuracy per round. At the end: {figures_in_words(rows, 'accuracy', ' %')}."
+    spread = f"Spread per round. At the end: {figures_in_words(rows, 'spread', ' points')}."
+    parts = [
+        tag("h2", setting.label or "Training", tabindex="-1"),
+        tag(
+            "div",
+            _chart("accuracy", "Accuracy", f"Mean over orbits, %.{band}{strip}", accuracy,
+                   _curve_table(shown["accuracy"], labels, "round")),
+            _chart("spread", "Spread", "Best minus worst orbit, percentage points.", spread,
+                   _curve_table(shown["spread"], labels, "round")),
+            _chart("samples", "Accuracy for computation", "Against samples trained so far, %.",
+                   f"Accuracy against samples trained. {accuracy}",
+                   _curve_table(shown["samples"], labels, "samples")),
+            _chart("bytes", "Accuracy for communication",
+                   "Against bytes over ground-station links so far, up and down, %.",
+                   f"Accuracy against bytes over ground-station links. {accuracy}",
+                   _curve_table(shown["bytes"], labels, "bytes")),
+            class_="grid",
+        ),
+        _orbits(shown, labels, seeds),
+        _timeline(shown),
+        _map(setting, shown),
+        _classes(setting, shown),
+        _traffic(shown, labels),
+    ]  # fmt: skip
+    return tag("section", *parts, class_="setting", data_setting=number)
+
+
+def _chart(
+    name: str,
+    heading: str,
+    caption: str,
+    in_words: str,
+    data: Html | None,
+    before: Html | None = None,
+    after: Html | None = None,
+) -> Html:
+    return tag(
+        "figure",
+        tag("figcaption", tag("h3", heading), tag("p", caption)),
+        before,
+        tag("div", class_="plot", role="img", aria_label=in_words),
+        after,
+        data and tag("details", tag("summary", f"Data: {heading.lower()}"), data),
+        data_chart=name,
+    )
+
+
+def _curve_table(curves: list[dict[str, Any]], labels: dict[int, str], x: str) -> Html:
+    """Table of some points of every curve; where curves have their own x, it stands beside."""
+    same_x = all(curve["x"] == curves[0]["x"] for curve in curves)
+    head: list[str] = [x] if same_x else []
+    for curve in curves:
+        head += [labels[curve["series"]]] if same_x else [x, labels[curve["series"]]]
+    longest = max(len(curve["x"]) for curve in curves)
+    rows = []
+    for i in evenly(longest, TABLE_ROWS):
+        row: list[str] = [f"{curves[0]['x'][i]:,.0f}"] if same_x else []
+        for curve in curves:
+            known = i < len(curve["x"]) and curve["mean"][i] is not None
+            text = percent(curve["mean"][i]) if known else NOT_KNOWN
+            if known and curve["half"] and curve["half"][i] is not None:
+                text += f" ± {percent(curve['half'][i])}"
+            row += [text] if same_x else [f"{curve['x'][i]:,.0f}" if known else NOT_KNOWN, text]
+        rows.append(row)
+    return table(head, rows, f"Values against {x}")
+
+
+def _orbits(shown: dict[str, Any], labels: dict[int, str], seeds: int) -> Html:
+    series = shown["orbits"]
+    options = [
+        tag("option", labels[row["series"]], value=row["series"], selected=row is series[-1])
+        for row in series
+    ]
+    picker = tag("label", "Method ", tag("select", *options, class_="orbit-series"), hidden=True)
+    ends = {labels[row["series"]]: [_last(values) for values in row["rows"]] for row in series}
+    orbits = len(series[0]["rows"])
+    caption = "Accuracy of each orbit's model on its own test samples, %."
+    caption += " Mean over seeds." if seeds > 1 else ""
+    words = "; ".join(
+        f"{name}: lowest {percent(min(known))}, highest {percent(max(known))} %"
+        for name, values in ends.items()
+        if (known := [value for value in values if value is not None])
+    )
+    head = ["last round", *(f"orbit {o}" for o in range(orbits))]
+    rows = [(name, *map(percent, values)) for name, values in ends.items()]
+    data = table(head, rows, "Accuracy per orbit in the last round")
+    in_words = f"Accuracy of {orbits} orbits over rounds; in the last round {words}."
+    return _chart("orbits", "Accuracy per orbit", caption, in_words, data, before=picker)
+
+
+def _timeline(shown: dict[str, Any]) -> Html | None:
+    windows, rounds = shown["visible"], shown["rounds"]
+    if windows is None:
+        return _left_out("Contacts", "rounds were not all evaluated and the run left no world.json")
+    seen = [sum(end - begin for begin, end in row) for row in windows]
+    in_view: set[int] = set()
+    for row in windows:
+        for begin, end in row:
+            in_view.update(range(begin, end))
+    idle = 100.0 * (rounds - len(in_view)) / rounds
+    rows = [
+        (f"orbit {o}", count, f"{100.0 * count / rounds:.1f} %", len(row))
+        for o, (count, row) in enumerate(zip(seen, windows, strict=True))
+    ]
+    caption = f"Rounds in which an orbit is in view of a station; {idle:.1f} % of rounds have none."
+    words = f"{caption} Orbits are in view in {min(seen)} to {max(seen)} of {rounds} rounds."
+    data = table(("orbit", "rounds in view", "share", "passes"), rows, "Rounds in view per orbit")
+    return _chart("timeline", "Contacts", caption, words, data)
+
+
+def _map(setting: Setting, shown: dict[str, Any]) -> Html:
+    world = setting.run.world
+    if world is None:
+        return _left_out("Map", "the run left no world.json")
+    positions, stations = world["positions"], world["stations"]
+    drawn, total = len(positions["satellites"]), positions["of_satellites"]
+    caption = (
+        "Satellites at a round, filled while a station sees them, and 45 minutes of their tracks."
+    )
+    if drawn < total:
+        caption = f"{drawn} of {total} satellites at a round, filled while a station sees them."
+    caption += " Dashed: where a station reaches."
+    if world["places"]:
+        caption += " Discs: where the samples were taken, coloured by the orbit that holds most."
+    words = (
+        f"World map with {drawn} satellites in {len(world['visible'])} orbits and the stations "
+        f"{listed([station['name'] for station in stations])}. The slider shows other rounds."
+    )
+    slider = tag(
+        "div",
+        tag("button", "Play", class_="play", type="button"),
+        tag("input", type="range", min=0, max=world["rounds"] - 1, value=0, step=1,
+            aria_label="Round shown on the map"),
+        class_="slider",
+        hidden=True,
+    )  # fmt: skip
+    rows = [
+        (
+            s["name"],
+            f"{s['latitude_deg']:.2f}",
+            f"{s['longitude_deg']:.2f}",
+            f"{s['min_elevation_deg']:g}",
+        )
+        for s in stations
+    ]
+    data = table(
+        ("station", "latitude, deg", "longitude, deg", "least elevation, deg"), rows, "Stations"
+    )
+    return _chart("map", "Map", caption, words, data,
+                  after=joined([slider, tag("output", aria_live="polite")]))  # fmt: skip
+
+
+def _classes(setting: Setting, shown: dict[str, Any]) -> Html:
+    world = setting.run.world
+    if world is None:
+        return _left_out("Classes and similarity", "the run left no world.json")
+    counts, names = world["orbit_class_counts"], world["classes"]
+    seed = f" Seed {setting.run.seed}."
+    totals = [sum(row) for row in counts]
+    rows = [(name, *(row[c] for row in counts)) for c, name in enumerate(names)]
+    head = ["class", *(f"orbit {o}" for o in range(len(counts)))]
+    unseen = world["unseen_samples"]
+    caption = f"Training samples per class and orbit.{seed}"
+    caption += f" {unseen:,} samples lie where no satellite passes." if unseen else ""
+    words = (
+        f"{len(names)} classes over {len(counts)} orbits, {sum(totals)} training samples; "
+        f"orbits hold between {min(totals)} and {max(totals)}."
+    )
+    charts: list[Html] = [
+        _chart("classes", "Classes per orbit", caption, words, table(head, rows, caption))
+    ]
+    matrix, beta = world["similarity"], f"β = {world['beta']:.3f}"
+    caption = (
+        f"One minus the Jensen-Shannon distance of the class histograms; mean of all pairs {beta}."
+    )
+    if matrix is None:
+        charts.append(_left_out("Similarity of orbits", f"there are too many orbits; {beta}"))
+    else:
+        rows = [(f"orbit {o}", *(f"{v:.2f}" for v in row)) for o, row in enumerate(matrix)]
+        words = f"Class similarity of {len(matrix)} orbits; {beta}."
+        head = ["", *(f"orbit {o}" for o in range(len(matrix)))]
+        charts.append(
+            _chart("similarity", "Similarity of orbits", caption, words, table(head, rows, caption))
+        )
+    return tag("div", *charts, class_="grid")
+
+
+def _traffic(shown: dict[str, Any], labels: dict[int, str]) -> Html:
+    rows = [
+        (labels[row["series"]], *(amount(row[key], "B") for key in TRAFFIC))
+        for row in shown["traffic"]
+    ]
+    words = "; ".join(
+        f"{row[0]}: "
+        + ", ".join(f"{n} {v}" for n, v in zip(TRAFFIC.values(), row[1:], strict=True))
+        for row in rows
+    )
+    caption = "Totals, four bytes per parameter; × is against FedAvg in the same setting."
+    return _chart("traffic", "Communication", caption, f"Bytes moved. {words}.",
+                  table(("method", *TRAFFIC.values()), rows, "Bytes moved"))  # fmt: skip
+
+
+def _left_out(heading: str, why: str) -> Html:
+    return tag("figure", tag("figcaption", tag("h3", heading), tag("p", f"Left out: {why}.")))
+
+
+def _last(values: Iterable[float | None]) -> float | None:
+    return next((value for value in reversed(list(values)) if value is not None), None)

@@ -1,0 +1,160 @@
+"""What is shown of a series: curves over rounds and cost, and the row in the headline table."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fedorbit.report.replicates import Series, Setting
+from fedorbit.report.runfiles import MethodRecords
+from fedorbit.report.statistics import Curve, Estimate, Floats, curve, estimate
+
+TRAFFIC = {
+    "gs_uplink_bytes": "uplink",
+    "gs_downlink_bytes": "downlink",
+    "isl_bytes": "inter-satellite",
+    "unlinked_bytes": "without a link",
+}
+CEILING = "centralised"
+"""Has all data in one place: a bound to compare with, which competes with nobody."""
+
+
+def per_round(series: Series, key: str) -> Curve:
+    """Mean over seeds of a figure in every evaluated round."""
+    rounds = _rounds(series.replicates)
+    return curve(rounds, _values(series.replicates, rounds, [key]))
+
+
+def against(series: Series, key: str, cost: Sequence[str]) -> Curve:
+    """The same over what was spent by then: the sum of some cost figures, mean over seeds."""
+    rounds = _rounds(series.replicates)
+    spent = curve(rounds, _values(series.replicates, rounds, cost)).mean
+    return curve(spent, _values(series.replicates, rounds, [key]))
+
+
+def orbit_accuracies(series: Series) -> tuple[Floats, Floats]:
+    """Rounds, and accuracies `[orbit, round]` as means over seeds."""
+    rounds = _rounds(series.replicates)
+    orbits = max(len(r.records[0]["orbit_accuracy"]) for r in series.replicates if r.records)
+    rows = np.full((len(series.replicates), len(rounds), orbits), np.nan)
+    for index, replicate in enumerate(series.replicates):
+        places = np.searchsorted(rounds, [record["round"] for record in replicate.records])
+        for place, record in zip(places, replicate.records, strict=True):
+            rows[index, place] = [np.nan if a is None else a for a in record["orbit_accuracy"]]
+    known = np.isfinite(rows)
+    total, n = np.where(known, rows, 0.0).sum(axis=0), known.sum(axis=0)
+    return rounds, np.divide(total, n, out=np.full(total.shape, np.nan), where=n > 0).T
+
+
+def begun(setting: Setting) -> list[Series]:
+    """Series of which at least one round is recorded."""
+    return [s for s in setting.series if any(r.records for r in s.replicates)]
+
+
+def visible_windows(setting: Setting) -> list[list[list[int]]] | None:
+    """Rounds in view `[begin, end)` per orbit; None if the records do not tell.
+
+    Older runs have no `world.json`; if they evaluated every round, the records know as well.
+    """
+    if setting.run.world is not None:
+        windows: list[list[list[int]]] = setting.run.world["visible"]
+        return windows
+    longest = max((r for s in setting.series for r in s.replicates), key=lambda r: r.rounds_done)
+    if len(longest.records) != longest.rounds_done:
+        return None
+    visible: list[list[list[int]]] = [[] for _ in longest.records[0]["orbit_accuracy"]]
+    for record in longest.records:
+        t = record["round"]
+        for orbit in record["visible"]:
+            if visible[orbit] and visible[orbit][-1][1] == t:
+                visible[orbit][-1][1] = t + 1
+            else:
+                visible[orbit].append([t, t + 1])
+    return visible
+
+
+@dataclass(frozen=True)
+class HeadlineRow:
+    """A series' final figures over its seeds."""
+
+    series: str
+    seeds: tuple[int, ...]
+    finished: int
+    rounds: int
+    planned_rounds: int
+    accuracy: Estimate
+    spread: Estimate
+    samples_trained: Estimate
+    gs_uplink_bytes: Estimate
+    uplink_vs_fedavg: Estimate
+    best: tuple[str, ...] = ()
+    """Figures in which no other finished series of the setting is better."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Tell whether all seeds are done."""
+        return self.finished == len(self.seeds)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+
+def headline_rows(setting: Setting) -> list[HeadlineRow]:
+    """Rows of the headline table of a setting."""
+    rows = [_row(series) for series in setting.series]
+    ranked = [row for row in rows if row.is_finished and row.series != CEILING]
+    if len(ranked) < 2:
+        return rows
+    best: dict[str, float] = {}
+    for key, choose in (("accuracy", max), ("spread", min)):
+        means = [_mean(row, key) for row in ranked]
+        known = [mean for mean in means if mean is not None]
+        if known:
+            best[key] = choose(known)
+    return [
+        replace(row, best=tuple(k for k in best if row in ranked and _mean(row, k) == best[k]))
+        for row in rows
+    ]
+
+
+def _row(series: Series) -> HeadlineRow:
+    figures = [replicate.figures for replicate in series.replicates if replicate.records]
+
+    def over_seeds(key: str) -> Estimate:
+        return estimate([figure.get(key) for figure in figures])
+
+    return HeadlineRow(
+        series=series.label,
+        seeds=tuple(sorted(replicate.run.seed for replicate in series.replicates)),
+        finished=sum(replicate.summary is not None for replicate in series.replicates),
+        rounds=min(replicate.rounds_done for replicate in series.replicates),
+        planned_rounds=max(replicate.run.rounds for replicate in series.replicates),
+        accuracy=over_seeds("accuracy"),
+        spread=over_seeds("spread"),
+        samples_trained=over_seeds("samples_trained"),
+        gs_uplink_bytes=over_seeds("gs_uplink_bytes"),
+        uplink_vs_fedavg=over_seeds("uplink_vs_fedavg"),
+    )
+
+
+def _mean(row: HeadlineRow, key: str) -> float | None:
+    found: Estimate = getattr(row, key)
+    return found.mean
+
+
+def _rounds(replicates: Sequence[MethodRecords]) -> Floats:
+    rounds = {record["round"] for replicate in replicates for record in replicate.records}
+    return np.array(sorted(rounds), dtype=np.float64)
+
+
+def _values(replicates: Sequence[MethodRecords], rounds: Floats, keys: Sequence[str]) -> Floats:
+    """Sums of some figures `[seed, round]`; NaN where a seed has no record."""
+    values = np.full((len(replicates), len(rounds)), np.nan)
+    for row, replicate in zip(values, replicates, strict=True):
+        places = np.searchsorted(rounds, [record["round"] for record in replicate.records])
+        for place, record in zip(places, replicate.records, strict=True):
+            found = [record[key] for key in keys]
+            row[place] = np.nan if None in found else sum(found)
+    return values

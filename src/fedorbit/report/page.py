@@ -1,0 +1,79 @@
+"""The page: one HTML file that needs nothing else, neither a network nor a server."""
+
+import base64
+import hashlib
+from importlib import resources
+from pathlib import Path
+
+from fedorbit import __version__
+from fedorbit.files import replacing
+from fedorbit.report import sections, wording
+from fedorbit.report.charts import setting_section
+from fedorbit.report.document import page_document
+from fedorbit.report.markup import Html, embedded_json, joined, tag
+from fedorbit.report.replicates import Comparison
+
+SCRIPTS = ("charts.js", "map.js", "page.js")
+STYLE = "page.css"
+
+
+def write_page(path: Path, comparison: Comparison) -> Path:
+    """Write the page of a comparison."""
+    with replacing(path) as partial:
+        partial.write_text(build_page(comparison), encoding="utf-8")
+    return path
+
+
+def build_page(comparison: Comparison) -> Html:
+    """Return the whole page."""
+    document = page_document(comparison)
+    title = wording.title(comparison)
+    script = Html("\n".join(_asset(name) for name in SCRIPTS))
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="generator", content=f"fedorbit {__version__}"),
+        tag("title", title),
+        tag("style", Html(_asset(STYLE))),
+    )
+    main = tag(
+        "main",
+        sections.notes(comparison),
+        sections.headline(comparison),
+        sections.toolbar(comparison),
+        *(
+            setting_section(number, setting, shown)
+            for number, (setting, shown) in enumerate(
+                zip(comparison.settings, document["settings"], strict=True)
+            )
+        ),
+        sections.provenance(comparison),
+    )
+    body = tag(
+        "body",
+        tag(
+            "header",
+            tag("div", tag("h1", title), tag("p", wording.summary_line(comparison), class_="lead")),
+            tag(
+                "button", "Dark", id="theme", type="button", hidden=True, aria_label="Light or dark"
+            ),
+            class_="top",
+        ),
+        main,
+        tag("footer", f"Made by fedorbit {__version__} from the record files of the runs above."),
+        tag("script", embedded_json(document), type="application/json", id="report-data"),
+        tag("script", script),
+    )
+    return joined([Html("<!doctype html>\n"), tag("html", head, body, lang="en"), "\n"])
+
+
+def _policy(script: str) -> str:
+    """Allow this very script and nothing from anywhere: the page cannot reach a network."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+
+
+def _asset(name: str) -> str:
+    return (resources.files("fedorbit.report") / "assets" / name).read_text("utf-8")

@@ -1,0 +1,292 @@
+"""Figures for papers: one column wide, told apart without colour, the same bytes every time."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+
+from fedorbit.progress import Progress, SilentProgress
+from fedorbit.report import style
+from fedorbit.report.curves import (
+    TRAFFIC,
+    against,
+    begun,
+    orbit_accuracies,
+    per_round,
+    visible_windows,
+)
+from fedorbit.report.orbit_figures import land_rings
+from fedorbit.report.replicates import Comparison, Setting
+from fedorbit.report.statistics import Curve, estimate
+
+COLUMN_IN = 3.4
+FORMATS = ("pdf", "svg", "png")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+HATCHES = ("", "////", "....", "xxxx", "----")
+MANY_ORBITS = 10
+MAX_CELL_TEXTS = 120
+
+
+def write_figures(
+    folder: Path, comparison: Comparison, progress: Progress | None = None
+) -> list[Path]:
+    """Write every figure of every setting in all formats; return the files."""
+    progress = progress or SilentProgress()
+    progress.start("drawing figures", len(comparison.settings) * len(FIGURES), "figures")
+    written = []
+    try:
+        for setting in comparison.settings:
+            slug = re.sub(r"[^a-z0-9.]+", "-", setting.label.lower()).strip("-.")
+            for name, draw in FIGURES.items():
+                figure = draw(setting, comparison.labels)
+                if figure is not None:
+                    full_name = f"{name}-{slug}" if slug else name
+                    written += style.save(figure, folder, full_name, FORMATS)
+                progress.advance(1)
+    finally:
+        progress.finish()
+    return written
+
+
+@style.paper
+def accuracy(setting: Setting, labels: list[str]) -> Figure:
+    """Draw the mean accuracy over orbits per round, with bands over seeds."""
+    return _over_rounds(setting, labels, "accuracy", "accuracy (%)")
+
+
+@style.paper
+def spread(setting: Setting, labels: list[str]) -> Figure:
+    """Draw best minus worst orbit per round."""
+    return _over_rounds(setting, labels, "spread", "spread (points)")
+
+
+@style.paper
+def accuracy_samples(setting: Setting, labels: list[str]) -> Figure:
+    """Draw accuracy against samples trained."""
+    cost = ["samples_trained"]
+    return _over_cost(setting, labels, cost, 1e6, "samples trained (millions)")
+
+
+@style.paper
+def accuracy_bytes(setting: Setting, labels: list[str]) -> Figure:
+    """Draw accuracy against bytes over ground-station links."""
+    cost = ["gs_uplink_bytes", "gs_downlink_bytes"]
+    return _over_cost(setting, labels, cost, 1e6, "ground-station traffic (MB)")
+
+
+@style.paper
+def orbits(setting: Setting, labels: list[str]) -> Figure:
+    """Draw accuracy per orbit of every series: lines for few orbits, a raster for many."""
+    shown = begun(setting)
+    figure = style.new_figure(COLUMN_IN, 0.35 + 1.25 * len(shown))
+    panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, series in zip(panels, shown, strict=True):
+        rounds, rows = orbit_accuracies(series)
+        if len(rows) <= MANY_ORBITS:
+            for orbit, row in enumerate(rows):
+                _line(axes, orbit, f"orbit {orbit}", Curve(rounds, row, np.full(len(row), np.nan)))
+            axes.set(ylim=(0, 100), ylabel="accuracy (%)")
+        else:
+            image = axes.imshow(
+                rows, aspect="auto", cmap="cividis", vmin=0, vmax=100, interpolation="nearest",
+                extent=(rounds[0] - 0.5, rounds[-1] + 0.5, len(rows) - 0.5, -0.5),
+            )  # fmt: skip
+            figure.colorbar(image, ax=axes, label="accuracy (%)")
+            axes.set_ylabel("orbit")
+        axes.set_title(series.label, loc="left")
+    panels[-1].set_xlabel("round")
+    if len(rows) <= MANY_ORBITS:
+        _legend_below(figure, panels[0])
+    return figure
+
+
+@style.paper
+def contacts(setting: Setting, labels: list[str]) -> Figure | None:
+    """Draw the rounds in which each orbit is in view."""
+    windows = visible_windows(setting)
+    if windows is None:
+        return None
+    figure = style.new_figure(COLUMN_IN, float(np.clip(0.6 + 0.16 * len(windows), 1.2, 4.5)))
+    axes = figure.subplots()
+    for orbit, row in enumerate(windows):
+        spans = [(begin - 0.5, end - begin) for begin, end in row]
+        axes.broken_barh(spans, (orbit - 0.4, 0.8), facecolors=style.colour(orbit))
+    axes.set(xlim=(-0.5, setting.run.rounds - 0.5), ylim=(len(windows) - 0.5, -0.5))
+    axes.set(xlabel="round", ylabel="orbit")
+    if len(windows) <= 12:
+        axes.set_yticks(range(len(windows)))
+    _plain_frame(axes)
+    return figure
+
+
+@style.paper
+def ground_map(setting: Setting, labels: list[str]) -> Figure | None:
+    """Draw the satellites at the first round, the stations, and where the data lies."""
+    world = setting.run.world
+    if world is None:
+        return None
+    figure = style.new_figure(COLUMN_IN, 1.9)
+    axes = figure.subplots()
+    axes.set_facecolor(style.SEA)
+    axes.add_collection(PolyCollection(land_rings(), facecolor=style.LAND, edgecolor="none"))
+    if world["places"]:
+        row, column, orbit, count = np.array(world["places"]["rows"]).T
+        size_deg = world["places"]["bin_deg"]
+        colours = [style.colour(int(o)) for o in orbit]
+        at = (column + 0.5) * size_deg, (row + 0.5) * size_deg
+        axes.scatter(*at, s=0.4 + 4.0 * count / count.max(), c=colours, linewidths=0, alpha=0.6)
+    positions = world["positions"]
+    for s, orbit_number in enumerate(positions["orbit_of_satellite"]):
+        axes.plot(
+            positions["longitude_deg"][0][s], positions["latitude_deg"][0][s],
+            MARKERS[orbit_number % len(MARKERS)], color=style.colour(orbit_number), markersize=3,
+        )  # fmt: skip
+    for station in world["stations"]:
+        at_deg = station["longitude_deg"], station["latitude_deg"]
+        axes.plot(*at_deg, "*", color="black", markersize=6)
+        if len(world["stations"]) <= 8:
+            axes.annotate(station["name"], at_deg, textcoords="offset points", xytext=(4, 3))
+    axes.set(xlim=(-180, 180), ylim=(-90, 90), xlabel="longitude (deg)", ylabel="latitude (deg)")
+    axes.set_xticks(range(-180, 181, 60))
+    axes.set_yticks(range(-90, 91, 30))
+    return figure
+
+
+@style.paper
+def classes(setting: Setting, labels: list[str]) -> Figure | None:
+    """Draw training samples per class and orbit."""
+    world = setting.run.world
+    if world is None:
+        return None
+    counts = np.array(world["orbit_class_counts"]).T
+    figure = style.new_figure(COLUMN_IN, float(np.clip(0.7 + 0.15 * len(counts), 1.5, 6.0)))
+    axes = figure.subplots()
+    image = axes.imshow(counts, aspect="auto", cmap="cividis", interpolation="nearest")
+    figure.colorbar(image, ax=axes, label="training samples")
+    if len(counts) <= 45:
+        axes.set_yticks(range(len(counts)), world["classes"])
+    axes.set_xlabel("orbit")
+    if counts.shape[1] <= 12:
+        axes.set_xticks(range(counts.shape[1]))
+    return figure
+
+
+@style.paper
+def similarity(setting: Setting, labels: list[str]) -> Figure | None:
+    """Draw how alike the orbits' classes are."""
+    world = setting.run.world
+    if world is None or world["similarity"] is None:
+        return None
+    matrix = np.array(world["similarity"])
+    figure = style.new_figure(COLUMN_IN, 2.6)
+    axes = figure.subplots()
+    image = axes.imshow(matrix, vmin=0, vmax=1, cmap="cividis", interpolation="nearest")
+    figure.colorbar(image, ax=axes, label="class similarity")
+    if matrix.size <= MAX_CELL_TEXTS:
+        for (row, column), value in np.ndenumerate(matrix):
+            ink = "black" if value > 0.5 else "white"
+            axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=6)
+        axes.set_xticks(range(len(matrix)))
+        axes.set_yticks(range(len(matrix)))
+    axes.set(xlabel="orbit", ylabel="orbit", title=f"β = {world['beta']:.3f}")
+    return figure
+
+
+@style.paper
+def traffic(setting: Setting, labels: list[str]) -> Figure:
+    """Draw the bytes that each series moved, by kind of link."""
+    shown = begun(setting)
+    figure = style.new_figure(COLUMN_IN, 0.8 + 0.16 * len(shown) * len(TRAFFIC))
+    axes = figure.subplots()
+    height = 0.8 / len(shown)
+    for index, series in enumerate(shown):
+        spent = [r.figures for r in series.replicates if r.records]
+        totals = [estimate([s.get(key) for s in spent]).mean or 0.0 for key in TRAFFIC]
+        number = labels.index(series.label)
+        axes.barh(
+            np.arange(len(TRAFFIC)) + (index + 0.5) * height - 0.4, np.array(totals) / 1e6, height,
+            color=style.colour(number), hatch=HATCHES[number % len(HATCHES)],
+            edgecolor="white", linewidth=0.4, label=series.label,
+        )  # fmt: skip
+    axes.set_yticks(range(len(TRAFFIC)), list(TRAFFIC.values()))
+    axes.invert_yaxis()
+    axes.set_xlabel("MB in total")
+    _plain_frame(axes)
+    _legend_below(figure, axes)
+    return figure
+
+
+FIGURES: dict[str, Callable[[Setting, list[str]], Figure | None]] = {
+    "accuracy": accuracy,
+    "spread": spread,
+    "accuracy-samples": accuracy_samples,
+    "accuracy-bytes": accuracy_bytes,
+    "orbits": orbits,
+    "contacts": contacts,
+    "map": ground_map,
+    "classes": classes,
+    "similarity": similarity,
+    "traffic": traffic,
+}
+
+
+def _over_rounds(setting: Setting, labels: list[str], key: str, name: str) -> Figure:
+    figure = style.new_figure(COLUMN_IN, 2.3)
+    axes = figure.subplots()
+    windows = visible_windows(setting) or []
+    for begin, end in sorted({(begin, end) for row in windows for begin, end in row}):
+        axes.axvspan(begin - 0.5, end - 0.5, color=style.GRID, alpha=0.25, linewidth=0)
+    for series in begun(setting):
+        _line(axes, labels.index(series.label), series.label, per_round(series, key))
+    axes.set(xlabel="round", ylabel=name, ylim=(0, 100), xlim=(0, setting.run.rounds))
+    _plain_frame(axes)
+    _legend_below(figure, axes)
+    return figure
+
+
+def _over_cost(
+    setting: Setting, labels: list[str], cost: list[str], unit: float, name: str
+) -> Figure:
+    figure = style.new_figure(COLUMN_IN, 2.3)
+    axes = figure.subplots()
+    for series in begun(setting):
+        full = against(series, "accuracy", cost)
+        scaled = Curve(full.x / unit, full.mean, full.half)
+        _line(axes, labels.index(series.label), series.label, scaled)
+    axes.set(xlabel=name, ylabel="accuracy (%)", ylim=(0, 100))
+    axes.set_xlim(left=0)
+    _plain_frame(axes)
+    _legend_below(figure, axes)
+    return figure
+
+
+def _line(axes: Axes, number: int, label: str, curve: Curve) -> None:
+    every = max(1, len(curve.x) // 8)
+    axes.plot(
+        curve.x, curve.mean, color=style.colour(number), linestyle=LINES[number % len(LINES)],
+        marker=MARKERS[number % len(MARKERS)], markevery=(number % every, every), markersize=3,
+        linewidth=1.0, label=label,
+    )  # fmt: skip
+    known = np.isfinite(curve.half)
+    if known.any():
+        low = np.clip(curve.mean - curve.half, 0, 100)
+        high = np.clip(curve.mean + curve.half, 0, 100)
+        colour = style.colour(number)
+        axes.fill_between(curve.x, low, high, where=known, color=colour, alpha=0.18, linewidth=0)
+
+
+def _plain_frame(axes: Axes) -> None:
+    axes.grid(color=style.GRID, linewidth=0.3)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _legend_below(figure: Figure, axes: Axes) -> None:
+    handles, names = axes.get_legend_handles_labels()
+    columns = 3 if max(map(len, names)) <= 12 else 1
+    figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)

@@ -1,0 +1,159 @@
+"""Which runs belong together: settings to compare in, series to compare, seeds as replicates.
+
+Two runs share a *setting* when their configurations differ in nothing but the seed, the methods
+and how they were executed. Within a setting a *series* is a method with its parameters, so that
+the variants of an ablation stand side by side; the seeds of a series are its replicates.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedorbit.report.runfiles import MethodRecords, RunFolder
+
+NOT_A_SETTING = ("seed", "run.method", "engine.device", "engine.workers", "engine.checkpoint_every")
+SHORT_NAMES = {
+    "partition.scheme": "partition",
+    "data.name": "data",
+    "constellation.planes": "planes",
+    "constellation.satellites_per_plane": "satellites per plane",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """A method with its parameters in one setting; one entry per seed."""
+
+    label: str
+    replicates: tuple[MethodRecords, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """Runs that can be compared."""
+
+    label: str
+    series: tuple[Series, ...]
+
+    @property
+    def run(self) -> RunFolder:
+        """The run whose setting is shown: the lowest seed that left a `world.json`, if any did."""
+        runs = [r.run for s in self.series for r in s.replicates]
+        return min(runs, key=lambda run: (run.world is None, run.seed))
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Everything that was found, sorted out, and what a reader has to know about it."""
+
+    settings: tuple[Setting, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def labels(self) -> list[str]:
+        """Labels of all series, in the order of their first appearance."""
+        return list(dict.fromkeys(s.label for setting in self.settings for s in setting.series))
+
+
+def compare(methods: Sequence[MethodRecords]) -> Comparison:
+    """Sort runs into settings and series."""
+    runs = list(dict.fromkeys(method.run for method in methods))
+    flat = {run: _flat(run.config) for run in runs}
+    setting_keys = _telling_keys(
+        [{k: v for k, v in flat[run].items() if _is_setting(k)} for run in runs]
+    )
+    parameter_keys = {
+        name: _differing([_parameters(flat[m.run], name) for m in methods if m.method == name])
+        for name in {m.method for m in methods}
+    }
+    found: dict[str, dict[str, list[MethodRecords]]] = {}
+    notes = []
+    for method in methods:
+        setting = _label(flat[method.run], setting_keys)
+        parameters = _parameters(flat[method.run], method.method)
+        own = _label(parameters, parameter_keys[method.method])
+        series = f"{method.method} ({own})" if own else method.method
+        replicates = found.setdefault(setting, {}).setdefault(series, [])
+        twin = next((r for r in replicates if r.run.seed == method.run.seed), None)
+        if twin is None:
+            replicates.append(method)
+            continue
+        if method.rounds_done > twin.rounds_done:  # the one that got further is shown
+            replicates[replicates.index(twin)] = method
+            method, twin = twin, method
+        notes.append(
+            f"{series}, seed {method.run.seed}: {method.run.path} is left out, since "
+            f"{twin.run.path} holds the same run."
+        )
+    settings = tuple(
+        Setting(label, tuple(Series(name, tuple(r)) for name, r in series.items()))
+        for label, series in found.items()
+    )
+    return Comparison(settings, (*notes, *_unfinished(methods), *_without_world(runs)))
+
+
+def _is_setting(key: str) -> bool:
+    return key not in NOT_A_SETTING and not key.startswith("methods.")
+
+
+def _parameters(flat: Mapping[str, Any], method: str) -> dict[str, Any]:
+    prefix = f"methods.{method}."
+    return {k.removeprefix(prefix): v for k, v in flat.items() if k.startswith(prefix)}
+
+
+def _differing(values: Sequence[Mapping[str, Any]]) -> list[str]:
+    keys = dict.fromkeys(key for value in values for key in value)
+    return [key for key in keys if any(v.get(key) != values[0].get(key) for v in values)]
+
+
+def _telling_keys(values: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Keys that differ, without those that another key implies.
+
+    A Dirichlet partition has an alpha and a pathological one has none: `partition.scheme` tells.
+    """
+    keys = _differing(values)
+    telling = [k for k in keys if len({str(v[k]) for v in values if k in v}) > 1]
+    as_many = len({_label(v, telling) for v in values}) == len({_label(v, keys) for v in values})
+    return telling if as_many else keys
+
+
+def _label(values: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """Name the values of some keys, such as `pathological, planes 7`; only what is set."""
+    return ", ".join(
+        str(values[key])
+        if key == "partition.scheme"
+        else f"{SHORT_NAMES.get(key, key)} {str(values[key]).lower()}"
+        for key in keys
+        if key in values
+    )
+
+
+def _unfinished(methods: Sequence[MethodRecords]) -> list[str]:
+    return [
+        f"{m.method} in {m.run.path.name} is not finished: "
+        f"{m.rounds_done} of {m.run.rounds} rounds are recorded."
+        for m in methods
+        if m.summary is None
+    ]
+
+
+def _without_world(runs: Sequence[RunFolder]) -> list[str]:
+    missing = [run.path.name for run in runs if run.world is None]
+    if not missing:
+        return []
+    return [
+        f"{', '.join(missing)} left no world.json (made by an older version), so map, classes and "
+        "similarity may be missing; `fedorbit run --resume DIR` writes it."
+    ]
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            flat |= _flat({str(i): item for i, item in enumerate(value)}, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat

@@ -1,0 +1,127 @@
+"""Reading what runs left behind: every method of every run found at or below some folders."""
+
+import json
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedorbit.errors import RunError
+from fedorbit.progress import Progress, SilentProgress
+from fedorbit.simulation.records import (
+    CONFIG,
+    RECORDS,
+    Record,
+    headline,
+    method_folder,
+    read_records,
+    read_setting,
+    read_summary,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RunFolder:
+    """A run's folder: its configuration as text and values, and its setting where it has one."""
+
+    path: Path
+    config_text: str
+    config: dict[str, Any]
+    world: dict[str, Any] | None
+
+    @property
+    def seed(self) -> int:
+        """Seed of the run."""
+        return int(self.config.get("seed", 0))
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that the run is to have."""
+        return int(self.config["run"]["rounds"])
+
+
+@dataclass(frozen=True, eq=False)
+class MethodRecords:
+    """One method of a run: its records, and its summary if it is finished."""
+
+    run: RunFolder
+    method: str
+    records: list[Record]
+    summary: dict[str, Any] | None
+
+    @property
+    def rounds_done(self) -> int:
+        """Rounds up to the last record."""
+        return int(self.records[-1]["round"]) + 1 if self.records else 0
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Final figures: the summary's, or of an unfinished run what its records say so far."""
+        if self.summary is not None:
+            return self.summary
+        last = self.records[-1] if self.records else {}
+        spent = {
+            key: value
+            for key, value in last.items()
+            if key.endswith("_bytes") or key in ("samples_trained", "seconds")
+        }
+        return {**headline(self.records), **spent, "rounds": self.rounds_done}
+
+
+def read_runs(folders: Sequence[Path], progress: Progress | None = None) -> list[MethodRecords]:
+    """Read all runs at or below the folders; methods that have not begun have no records."""
+    found = list(dict.fromkeys(run for folder in folders for run in _run_folders(folder)))
+    progress = progress or SilentProgress()
+    progress.start("reading runs", len(found), "runs")
+    methods = []
+    try:
+        for path in found:
+            run = _read_folder(path)
+            methods += [_read_method(run, name) for name in run.config["run"]["method"]]
+            progress.advance(1)
+    finally:
+        progress.finish()
+    if not any(method.records for method in methods):
+        names = ", ".join(str(path) for path in found)
+        raise RunError(f"{names}: no round is recorded yet; report again once a round is done")
+    return methods
+
+
+def _run_folders(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise RunError(f"{folder} is no folder; give the folder of a run or of a study")
+    configs = sorted(folder.rglob(CONFIG))
+    if not configs:
+        raise RunError(
+            f"{folder} holds no run: there is no {CONFIG} in it or below; "
+            "make one with `fedorbit run --out DIR`"
+        )
+    return [path.parent.resolve() for path in configs]
+
+
+def _read_folder(path: Path) -> RunFolder:
+    try:
+        text = (path / CONFIG).read_text(encoding="utf-8")
+        config = tomllib.loads(text)
+        # A report must not need what the configuration names, such as a file of element sets.
+        methods, rounds = config["run"]["method"], config["run"]["rounds"]
+        if not isinstance(methods, list) or not isinstance(rounds, int):
+            raise ValueError("run.method must be a list and run.rounds a number")
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"{path / CONFIG} is not the configuration of a run ({error}); leave {path} out"
+        ) from None
+    return RunFolder(path, text, config, read_setting(path))
+
+
+def _read_method(run: RunFolder, method: str) -> MethodRecords:
+    folder = method_folder(run.path, method)
+    if not (folder / RECORDS).exists():
+        return MethodRecords(run, method, [], None)
+    try:
+        return MethodRecords(run, method, read_records(folder), read_summary(folder))
+    except json.JSONDecodeError as error:
+        raise RunError(
+            f"{folder}: a record or the summary is damaged ({error}); leave {run.path} out"
+        ) from None

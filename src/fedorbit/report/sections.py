@@ -1,0 +1,166 @@
+"""The parts of the page around its charts: notes, results, switches, provenance."""
+
+from fedorbit.report.curves import HeadlineRow, headline_rows
+from fedorbit.report.markup import Html, joined, scrolling, table, tag
+from fedorbit.report.replicates import Comparison
+from fedorbit.report.statistics import Estimate
+from fedorbit.report.wording import NOT_KNOWN, amount, percent
+
+COLOURS = 7
+MARKS = (
+    "m-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0z",
+    "m-3 -3h6v6h-6z",
+    "m0 -4.2l4 7.2h-8z",
+    "m0 -4.4l3.6 4.4l-3.6 4.4l-3.6 -4.4z",
+    "m-1.3 -4.4h2.6v8.8h-2.6z",
+)
+"""Colours and marks of the series, as in charts.js."""
+COLUMNS = (
+    "method", "accuracy, %", "spread, points", "samples trained", "GS uplink", "/ FedAvg", "seeds",
+)  # fmt: skip
+
+
+def notes(comparison: Comparison) -> Html | None:
+    """Say what is unfinished or missing."""
+    if not comparison.notes:
+        return None
+    return tag(
+        "div", tag("ul", *(tag("li", n) for n in comparison.notes)), class_="note", role="note"
+    )
+
+
+def headline(comparison: Comparison) -> Html:
+    """Build the table of final figures, setting by setting."""
+    several = len(comparison.settings) > 1
+    groups = []
+    for setting in comparison.settings:
+        rows = [_headline_row(row, comparison) for row in headline_rows(setting)]
+        if several:
+            name = tag(
+                "th", setting.label, class_="setting", colspan=len(COLUMNS), scope="rowgroup"
+            )
+            rows.insert(0, tag("tr", name))
+        groups.append(tag("tbody", *rows))
+    caption = "Final figures per method"
+    heads = (tag("th", name, scope="col") for name in COLUMNS)
+    built = tag(
+        "table", tag("thead", tag("tr", *heads)), *groups, aria_label=caption, id="headline"
+    )
+    explained = (
+        "Accuracy is the mean over orbits of each orbit's model on its own test samples, spread "
+        "the best orbit minus the worst; both are means of the last ten evaluated rounds, "
+        "± standard deviation over seeds. Bold is best among finished methods"
+        + (", the centralised bound left out." if "centralised" in comparison.labels else ".")
+    )
+    return tag(
+        "section",
+        tag("h2", "Results", id="results"),
+        scrolling(built, caption),
+        tag("p", explained, class_="small"),
+        aria_labelledby="results",
+    )
+
+
+def toolbar(comparison: Comparison) -> Html:
+    """Build the choice of setting, and one switch per series."""
+    options = [
+        tag("option", setting.label, value=number)
+        for number, setting in enumerate(comparison.settings)
+    ]
+    choice = tag("label", "Setting ", tag("select", *options, id="setting"))
+    switches = (
+        tag(
+            "button",
+            _key(number),
+            label,
+            class_="toggle",
+            type="button",
+            aria_pressed="true",
+            data_series=number,
+        )
+        for number, label in enumerate(comparison.labels)
+    )
+    return tag(
+        "div",
+        choice if len(options) > 1 else None,
+        *switches,
+        class_="bar",
+        role="toolbar",
+        aria_label="What the charts show",
+        hidden=True,
+    )
+
+
+def provenance(comparison: Comparison) -> Html:
+    """List every run with what made it, and the configuration of each setting."""
+    rows, configurations = [], []
+    for setting in comparison.settings:
+        for series in setting.series:
+            for replicate in series.replicates:
+                made = (replicate.summary or {}).get("provenance", {})
+                done = "finished" if replicate.summary else "unfinished"
+                rows.append(
+                    (
+                        series.label,
+                        replicate.run.path.name,
+                        replicate.run.seed,
+                        f"{replicate.rounds_done} of {replicate.run.rounds}, {done}",
+                        amount(replicate.figures.get("seconds"), "s"),
+                        f"{made.get('fedorbit', NOT_KNOWN)} {made.get('backend', '')}",
+                        (made.get("commit") or NOT_KNOWN)[:12]
+                        + ("+" if (made.get("commit") or "").endswith("+") else ""),
+                        (made.get("config_hash") or NOT_KNOWN)[:12],
+                        made.get("cpu") or made.get("machine") or NOT_KNOWN,
+                    )
+                )
+        configurations.append(
+            tag(
+                "details",
+                tag("summary", f"Configuration{': ' + setting.label if setting.label else ''}"),
+                tag("pre", setting.run.config_text, tabindex="0"),
+            )
+        )
+    head = ("method", "run", "seed", "rounds", "time", "version", "commit", "config", "machine")
+    return tag(
+        "section",
+        tag("h2", "Configuration and provenance", id="provenance"),
+        table(head, rows, "Runs and what made them"),
+        *configurations,
+        aria_labelledby="provenance",
+    )
+
+
+def _headline_row(row: HeadlineRow, comparison: Comparison) -> Html:
+    name = tag("th", _key(comparison.labels.index(row.series)), row.series, scope="row")
+    if not row.is_finished:
+        name = tag(
+            "th",
+            _key(comparison.labels.index(row.series)),
+            f"{row.series} (unfinished, {row.rounds} of {row.planned_rounds} rounds)",
+            scope="row",
+        )
+    factor = row.uplink_vs_fedavg.mean
+    return tag(
+        "tr",
+        name,
+        tag("td", _figure(row.accuracy, "accuracy" in row.best)),
+        tag("td", _figure(row.spread, "spread" in row.best)),
+        tag("td", amount(row.samples_trained.mean)),
+        tag("td", amount(row.gs_uplink_bytes.mean, "B")),
+        tag("td", NOT_KNOWN if factor is None else f"{factor:.2f} ×"),
+        tag("td", len(row.seeds)),
+        data_series=row.series,
+    )
+
+
+def _figure(estimate: Estimate, best: bool) -> Html:
+    mean = tag("strong", percent(estimate.mean)) if best else joined([percent(estimate.mean)])
+    if estimate.std is None:
+        return mean
+    return joined([mean, tag("span", f" ± {percent(estimate.std)}", class_="pm")])
+
+
+def _key(number: int) -> Html:
+    line = tag("line", x1=0, x2=26, y1=6, y2=6)
+    mark = tag("path", class_="mark", d=f"M13 6{MARKS[number % len(MARKS)]}")
+    return tag("svg", line, mark, class_=f"key c{number % COLOURS}", aria_hidden="true")

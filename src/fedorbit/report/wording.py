@@ -1,0 +1,93 @@
+"""Numbers and settings in words, for tables, captions and those who cannot see a chart."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedorbit.report.curves import HeadlineRow
+from fedorbit.report.replicates import Comparison, Setting
+from fedorbit.report.statistics import Estimate
+
+NOT_KNOWN = "–"
+
+
+def percent(value: float | None) -> str:
+    """One decimal: more would be noise."""
+    return NOT_KNOWN if value is None else f"{value:.1f}"
+
+
+def amount(value: float | None, unit: str = "") -> str:
+    """Three digits and a prefix, such as `143 MB`."""
+    if value is None:
+        return NOT_KNOWN
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{format(value / size, '#.3g').rstrip('.')} {letter}{unit}"
+    return f"{value:.3g} {unit}".strip()
+
+
+def with_deviation(estimate: Estimate) -> str:
+    """Mean ± standard deviation over the seeds."""
+    if estimate.std is None:
+        return percent(estimate.mean)
+    return f"{percent(estimate.mean)} ± {percent(estimate.std)}"
+
+
+def listed(values: Sequence[object], at_most: int = 8) -> str:
+    """Join values with commas; of many, the first few and how many there are."""
+    if len(values) <= at_most:
+        return ", ".join(map(str, values))
+    return f"{', '.join(map(str, values[:at_most]))} … ({len(values)})"
+
+
+def title(comparison: Comparison) -> str:
+    """Name the report by its data and methods."""
+    datasets = dict.fromkeys(_dataset(setting) for setting in comparison.settings)
+    return f"{' and '.join(datasets)}: {listed(comparison.labels, 6)}"
+
+
+def summary_line(comparison: Comparison) -> str:
+    """Say in one line what was run."""
+    configs = [setting.run.config for setting in comparison.settings]
+    seeds = sorted(
+        {r.run.seed for s in comparison.settings for series in s.series for r in series.replicates}
+    )
+    parts = [
+        _same([_constellation(config) for config in configs]),
+        _same([_contacts(config) for config in configs]),
+        _same([f"{config['run']['rounds']} rounds" for config in configs]),
+        _same([f"{config['run'].get('links', 'ideal')} links" for config in configs]),
+        f"{len(comparison.settings)} settings" if len(comparison.settings) > 1 else None,
+        f"seed{'s' if len(seeds) > 1 else ''} {listed(seeds)}",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def figures_in_words(rows: Sequence[HeadlineRow], key: str, unit: str) -> str:
+    """List the final figures of all series."""
+    return "; ".join(
+        f"{row.series} {with_deviation(getattr(row, key))}{unit}" for row in rows if row.rounds
+    )
+
+
+def _dataset(setting: Setting) -> str:
+    world = setting.run.world
+    name = world["dataset"] if world is not None else setting.run.config.get("data", {}).get("name")
+    return {"eurosat": "EuroSAT", "so2sat": "So2Sat", "resisc45": "RESISC45"}.get(name, str(name))
+
+
+def _constellation(config: Mapping[str, Any]) -> str:
+    section = config.get("constellation", {})
+    if section.get("kind", "walker") != "walker":
+        return "satellites from element sets"
+    return f"{section.get('planes')} orbits of {section.get('satellites_per_plane')} satellites"
+
+
+def _contacts(config: Mapping[str, Any]) -> str:
+    stations = config.get("stations", [])
+    if len(stations) == 1:
+        return f"station {stations[0].get('name')}"
+    return f"{len(stations)} stations"
+
+
+def _same(values: Sequence[str]) -> str | None:
+    return values[0] if len(set(values)) == 1 else None

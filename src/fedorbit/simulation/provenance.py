@@ -1,0 +1,82 @@
+"""Where a result comes from: the code, the configuration and the machine that made it."""
+
+import hashlib
+import json
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedorbit import __version__
+from fedorbit.config import Config
+
+GIT_TIMEOUT_S = 10.0
+
+
+def provenance(config: Config, backend: str) -> dict[str, Any]:
+    """Return what a reader needs to tell whether two results can be compared."""
+    return {
+        "fedorbit": __version__,
+        "commit": source_commit(),
+        "config_hash": config_hash(config),
+        "backend": backend,
+        "numpy": np.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cpu": cpu_model(),
+    }
+
+
+def config_hash(config: Config) -> str:
+    """SHA-256 of every setting that can change a result, in one canonical spelling.
+
+    Of the engine's settings only the backend can: kernel and PyTorch round differently.
+    """
+    values = config.model_dump(mode="json")
+    values["engine"] = {"backend": values["engine"]["backend"]}
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def source_commit(folder: Path = Path(__file__).parent) -> str | None:
+    """Commit of the checkout that holds the source, `+` behind it if files differ from it.
+
+    None where there is no checkout or no git; and an installed package inside somebody else's
+    repository is no checkout of ours, so git must know this very file.
+    """
+    if _git(folder, "ls-files", "--error-unmatch", Path(__file__).name) is None:
+        return None
+    commit, changes = (
+        _git(folder, "rev-parse", "HEAD"),
+        _git(folder, "status", "--porcelain", "-uno"),
+    )
+    return None if commit is None or changes is None else commit + ("+" if changes else "")
+
+
+def cpu_model() -> str | None:
+    """Name of the processor, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return platform.processor() or None
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or None
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=GIT_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

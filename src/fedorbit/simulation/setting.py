@@ -1,0 +1,182 @@
+"""The setting of a run as a file: `world.json` holds what a report shows beside the records.
+
+A report reads files only; it neither propagates orbits nor opens datasets. So a run writes down,
+once and before its first round, who holds which classes, who is in view when, and where the
+satellites and the data are. It is small: positions are rounded, and large shells are thinned.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedorbit.data.similarity import (
+    class_histograms,
+    jensen_shannon_distances,
+    similarity_coefficient,
+)
+from fedorbit.files import replacing
+from fedorbit.orbits.constellation import Constellation
+from fedorbit.orbits.earth import EARTH_RADIUS_KM, latitude_longitude_deg
+from fedorbit.orbits.visibility import StationArrays, round_times_s
+from fedorbit.scenario import build_constellation, build_stations
+from fedorbit.simulation.records import WORLD
+from fedorbit.simulation.world import World
+
+FORMAT = 1
+MAX_POSITIONS = 30_000
+"""Satellites x rounds on the map; 13 bytes each."""
+MAX_SIMILARITIES = 200 * 200
+MAX_PLACES = 1500
+BIN_SIZES_DEG = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+Ints = NDArray[np.int64]
+
+
+def write_setting(folder: Path, world: World) -> Path:
+    """Write `world.json` of a run."""
+    path = folder / WORLD
+    text = json.dumps(describe(world), separators=(",", ":"), allow_nan=False)
+    with replacing(path) as partial:
+        partial.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def describe(world: World) -> dict[str, Any]:
+    """Return everything that a configuration fixes before the first round, as plain values."""
+    config, dataset, partition = world.config, world.dataset, world.partition
+    classes = len(dataset.class_names)
+    labels = dataset.labels
+    orbit_counts = partition.orbit_counts(labels, classes)
+    constellation = build_constellation(config)
+    visible = world.schedule.visible[: config.run.rounds]
+    return {
+        "format": FORMAT,
+        "dataset": dataset.name,
+        "classes": list(dataset.class_names),
+        "image_shape": list(dataset.images.shape[1:]),
+        "orbit_class_counts": orbit_counts.tolist(),
+        "test_class_counts": partition.test_counts(labels, classes).tolist(),
+        "satellite_samples": [len(part) for part in partition.train],
+        "unseen_samples": len(partition.unseen_train) + len(partition.unseen_test),
+        "similarity": _similarity(orbit_counts),
+        "beta": similarity_coefficient(orbit_counts),
+        "rounds": config.run.rounds,
+        "round_s": config.schedule.round_s,
+        "horizon_rounds": world.schedule.rounds,
+        "tau_max": world.schedule.tau_max,
+        "visible": [_windows(column) for column in visible.T],
+        "stations": _stations(world, constellation),
+        "positions": _positions(world, constellation),
+        "places": _places(world),
+    }
+
+
+def _similarity(orbit_counts: Ints) -> list[list[float]] | None:
+    if len(orbit_counts) ** 2 > MAX_SIMILARITIES:
+        return None
+    similarity = 1.0 - jensen_shannon_distances(class_histograms(orbit_counts))
+    rounded: list[list[float]] = similarity.round(3).tolist()
+    return rounded
+
+
+def _windows(column: NDArray[np.bool_]) -> list[list[int]]:
+    """Rounds in view as pairs: the first round, and the first that is no longer in view."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], column, [False]))))
+    windows: list[list[int]] = edges.reshape(-1, 2).tolist()
+    return windows
+
+
+def _stations(world: World, constellation: Constellation) -> list[dict[str, Any]]:
+    """Stations, each with the radius of the area above which it sees a satellite."""
+    r_km = np.linalg.norm(constellation.r_ecef_km(np.zeros(1))[0], axis=-1).mean()
+    rows = []
+    for station in build_stations(world.config):
+        elevation_rad = np.radians(station.min_elevation_deg)
+        angle_rad = np.arccos(EARTH_RADIUS_KM * np.cos(elevation_rad) / r_km) - elevation_rad
+        rows.append(
+            {
+                "name": station.name,
+                "latitude_deg": station.latitude_deg,
+                "longitude_deg": station.longitude_deg,
+                "min_elevation_deg": station.min_elevation_deg,
+                "radius_deg": round(float(np.degrees(angle_rad)), 2),
+            }
+        )
+    return rows
+
+
+def _positions(world: World, constellation: Constellation) -> dict[str, Any]:
+    """Sub-satellite points at the rounds' beginnings, and which satellites a station sees then."""
+    config = world.config
+    satellites, every_round = thinned(constellation.orbit_of_satellite, config.run.rounds)
+    rounds = np.arange(0, config.run.rounds, every_round)
+    times_s = round_times_s(config.run.rounds, config.schedule.round_s)[rounds]
+    r_ecef_km = constellation.r_ecef_km_at(
+        np.tile(satellites, len(rounds)), np.repeat(times_s, len(satellites))
+    )
+    arrays = StationArrays.of(build_stations(config), constellation.geoid)
+    sines = arrays.sin_elevation(r_ecef_km)
+    seen = np.any(sines >= arrays.sin_min_elevation, axis=-1).reshape(len(rounds), len(satellites))
+    latitude_deg, longitude_deg = latitude_longitude_deg(r_ecef_km)
+    shape = len(rounds), len(satellites)
+    return {
+        "of_satellites": constellation.satellites,
+        "satellites": satellites.tolist(),
+        "orbit_of_satellite": constellation.orbit_of_satellite[satellites].tolist(),
+        "names": [constellation.satellite_names[s] for s in satellites],
+        "every_round": every_round,
+        "latitude_deg": latitude_deg.reshape(shape).round(1).tolist(),
+        "longitude_deg": longitude_deg.reshape(shape).round(1).tolist(),
+        "seen": [np.flatnonzero(row).tolist() for row in seen],
+    }
+
+
+def thinned(orbit_of_satellite: Ints, rounds: int) -> tuple[Ints, int]:
+    """Choose satellites and a step over rounds so that no more than `MAX_POSITIONS` are left.
+
+    Satellites go first, evenly from every orbit, down to one per orbit; only then rounds.
+    """
+    orbits = int(orbit_of_satellite[-1]) + 1
+    first = np.searchsorted(orbit_of_satellite, np.arange(orbits))
+    place_in_orbit = np.arange(len(orbit_of_satellite)) - first[orbit_of_satellite]
+    stride = 1
+    chosen = np.arange(len(orbit_of_satellite))
+    while len(chosen) * rounds > MAX_POSITIONS and len(chosen) > orbits:
+        stride += 1
+        chosen = np.flatnonzero(place_in_orbit % stride == 0)
+    if len(chosen) > MAX_POSITIONS:
+        chosen = chosen[:: -(-len(chosen) // MAX_POSITIONS)]
+    allowed_rounds = max(1, MAX_POSITIONS // len(chosen))
+    return chosen, -(-rounds // allowed_rounds)
+
+
+def _places(world: World) -> dict[str, Any] | None:
+    """Samples per orbit in squares of latitude and longitude, as fine as fits."""
+    dataset, partition = world.dataset, world.partition
+    if dataset.latitude_deg is None or dataset.longitude_deg is None:
+        return None
+    samples = [*partition.train, *partition.test]
+    orbits = [*partition.orbit_of_satellite, *range(len(partition.test))]
+    orbit = np.repeat(orbits, [len(part) for part in samples])
+    sample = np.concatenate(samples)
+    latitude_deg, longitude_deg = dataset.latitude_deg[sample], dataset.longitude_deg[sample]
+    known = np.isfinite(latitude_deg) & np.isfinite(longitude_deg)
+    for size_deg in BIN_SIZES_DEG:
+        cells = np.column_stack(
+            (
+                np.floor(latitude_deg[known] / size_deg),
+                np.floor(longitude_deg[known] / size_deg),
+                orbit[known],
+            )
+        ).astype(np.int64)
+        rows, counts = np.unique(cells, axis=0, return_counts=True)
+        if len(rows) <= MAX_PLACES:
+            break
+    return {
+        "bin_deg": size_deg,
+        # South-western corner in bins, orbit, samples.
+        "rows": np.column_stack((rows, counts)).tolist(),
+    }
