@@ -15,8 +15,8 @@ from typing import Any, Literal
 from fedorbit.config import Config, load_config
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
-from fedorbit.simulation.records import RECORDS, read_summary
-from fedorbit.simulation.runs import CONFIG, differing_keys, method_folder
+from fedorbit.simulation.records import CONFIG, RECORDS, method_folder, read_summary
+from fedorbit.simulation.runs import differing_keys
 from fedorbit.studies.grid import Cell
 
 HIDDEN = ".study"

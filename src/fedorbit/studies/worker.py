@@ -20,6 +20,7 @@ from fedorbit.config import load_config
 from fedorbit.errors import FedOrbitError
 from fedorbit.simulation import runs
 from fedorbit.simulation.loop import StopRequested
+from fedorbit.simulation.records import CONFIG
 from fedorbit.studies.folders import (
     as_started,
     claim,
@@ -59,7 +60,7 @@ def do_run(out: Path, slug: str, workers: int) -> str:
             config = as_started(load_config(planned_config(out, slug)), folder)
             engine = config.engine.model_copy(update={"workers": workers})
             config = config.model_copy(update={"engine": engine})
-            if (folder / runs.CONFIG).exists():
+            if (folder / CONFIG).exists():
                 runs.resume(folder, config)
             else:
                 runs.run(config, folder)
