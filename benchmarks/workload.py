@@ -21,6 +21,7 @@ from fedorbit.learning.jobs import LocalJob, Trained
 from fedorbit.learning.parameters import Vector, layout_of
 from fedorbit.methods import make_method
 from fedorbit.methods.fleet import Fleet, TrainingPlan
+from fedorbit.presence import Presence
 from fedorbit.simulation.evaluation import Evaluator
 
 
@@ -146,6 +147,7 @@ def run_method(
         orbit_of_satellite=workload.orbit_of_satellite,
         class_counts=workload.class_counts,
         visible=workload.visible,
+        presence=Presence.of_everybody(len(workload.orbit_of_satellite)),
         tau_max=settings["tau_max"],
         plan=TrainingPlan(*settings["plan"]),
         links=settings["links"],
@@ -156,7 +158,7 @@ def run_method(
     state, accuracy = method.start(fleet), []
     for t in range(settings["rounds"]):
         state = method.round(state, t, fleet)
-        accuracy.append(evaluator(method.models(state))["accuracy"])
+        accuracy.append(evaluator(method.models(state), fleet.present(t))["accuracy"])
     return {
         "seconds": time.perf_counter() - begin,
         "accuracy": accuracy,
