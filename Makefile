@@ -2,6 +2,7 @@
 #   make demo      create .venv, install what is pinned, show a constellation and train on it
 #   make test      the same with the test tools, then ruff, mypy and pytest
 # And for those who work on it:
+#   make bench     measure speed and memory as in docs/performance.md; best on an idle machine
 #   make figures   draw the pictures in the README and docs again
 #   make lock      write constraints.txt anew from the newest releases
 #   make clean     remove .venv and everything that was built
@@ -11,7 +12,7 @@ BIN := .venv/bin
 # Builds happen in their own environment: PIP_CONSTRAINT pins those too.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test figures lock clean
+.PHONY: help demo test bench figures lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -41,6 +42,17 @@ test: .venv/installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+# The last one takes an hour; it makes an environment for Flower in fedorbit's cache folder.
+bench: .venv/installed
+	$(BIN)/fedorbit doctor
+	$(BIN)/python benchmarks/kernel_speed.py
+	$(BIN)/python benchmarks/engine_choice.py kernel
+	$(BIN)/python benchmarks/loop_overhead.py
+	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/orbits_scale.py
+	$(BIN)/python benchmarks/against_flower.py --method fedavg --repeats 3
+	$(BIN)/python benchmarks/against_flower.py --method fedorbit --repeats 1
 
 # The pictures in the README and docs, from the commands shown there.
 figures: .venv/installed
