@@ -76,7 +76,7 @@ def record(t: int, accuracy: float, uplink_bytes: int = 100) -> dict[str, Any]:
 
 def write_run(
     folder: Path,
-    methods: dict[str, float],
+    accuracies: dict[str, float],
     *,
     seed: int = 0,
     unfinished: tuple[str, ...] = (),
@@ -90,14 +90,14 @@ def write_run(
     values = {
         "seed": seed,
         "constellation": {"planes": ORBITS, "satellites_per_plane": 1},
-        "run": {"rounds": ROUNDS, "method": list(methods)},
+        "run": {"rounds": ROUNDS, "method": list(accuracies)},
         **changes,
     }
     folder.mkdir(parents=True)
     (folder / "config.toml").write_text(dumps(Config.model_validate(values)), encoding="utf-8")
     if setting is not None:
         (folder / "world.json").write_text(json.dumps(setting), encoding="utf-8")
-    for method, accuracy in methods.items():
+    for method, accuracy in accuracies.items():
         target = method_folder(folder, method)
         target.mkdir()
         rounds = ROUNDS // 2 if method in unfinished else ROUNDS
