@@ -38,6 +38,7 @@ demo: .venv/installed
 	$(BIN)/fedorbit run --out demo/run
 
 test: .venv/installed-test
+	sh scripts/install-chromium.sh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

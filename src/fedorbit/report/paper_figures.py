@@ -25,6 +25,7 @@ from fedorbit.report.statistics import Curve, estimate
 
 COLUMN_IN = 3.4
 FORMATS = ("pdf", "svg", "png")
+DPI = 300
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 HATCHES = ("", "////", "....", "xxxx", "----")
@@ -46,7 +47,7 @@ def write_figures(
                 figure = draw(setting, comparison.labels)
                 if figure is not None:
                     full_name = f"{name}-{slug}" if slug else name
-                    written += style.save(figure, folder, full_name, FORMATS)
+                    written += style.save(figure, folder, full_name, FORMATS, DPI)
                 progress.advance(1)
     finally:
         progress.finish()
@@ -201,23 +202,19 @@ def similarity(setting: Setting, labels: list[str]) -> Figure | None:
 def traffic(setting: Setting, labels: list[str]) -> Figure:
     """Draw the bytes that each series moved, by kind of link."""
     shown = begun(setting)
-    figure = style.new_figure(COLUMN_IN, 0.8 + 0.16 * len(shown) * len(TRAFFIC))
-    axes = figure.subplots()
-    height = 0.8 / len(shown)
-    for index, series in enumerate(shown):
-        spent = [r.figures for r in series.replicates if r.records]
-        totals = [estimate([s.get(key) for s in spent]).mean or 0.0 for key in TRAFFIC]
-        number = labels.index(series.label)
-        axes.barh(
-            np.arange(len(TRAFFIC)) + (index + 0.5) * height - 0.4, np.array(totals) / 1e6, height,
-            color=style.colour(number), hatch=HATCHES[number % len(HATCHES)],
-            edgecolor="white", linewidth=0.4, label=series.label,
-        )  # fmt: skip
-    axes.set_yticks(range(len(TRAFFIC)), list(TRAFFIC.values()))
-    axes.invert_yaxis()
-    axes.set_xlabel("MB in total")
-    _plain_frame(axes)
-    _legend_below(figure, axes)
+    figure = style.new_figure(COLUMN_IN, 0.3 + len(TRAFFIC) * (0.35 + 0.16 * len(shown)))
+    for axes, (key, name) in zip(figure.subplots(len(TRAFFIC), 1), TRAFFIC.items(), strict=True):
+        for place, series in enumerate(shown):
+            spent = [r.figures.get(key) for r in series.replicates if r.records]
+            number = labels.index(series.label)
+            axes.barh(
+                place, (estimate(spent).mean or 0.0) / 1e6, 0.8, color=style.colour(number),
+                hatch=HATCHES[number % len(HATCHES)], edgecolor="white", linewidth=0.4,
+            )  # fmt: skip
+        axes.set_yticks(range(len(shown)), [series.label for series in shown])
+        axes.invert_yaxis()
+        axes.set_title(f"{name} (MB)", loc="left")
+        _plain_frame(axes)
     return figure
 
 

@@ -61,11 +61,13 @@ def new_figure(width_in: float, height_in: float) -> Figure:
     return figure
 
 
-def save(figure: Figure, folder: Path, name: str, formats: Sequence[str] = FORMATS) -> list[Path]:
+def save(
+    figure: Figure, folder: Path, name: str, formats: Sequence[str] = FORMATS, dpi: int = 160
+) -> list[Path]:
     """Write a figure in every format and return the files."""
     paths = [folder / f"{name}.{extension}" for extension in formats]
     with rc_context(_SETTINGS):
         for path in paths:
             with replacing(path) as partial:
-                figure.savefig(partial, dpi=160, metadata=_METADATA.get(path.suffix[1:]))
+                figure.savefig(partial, dpi=dpi, metadata=_METADATA.get(path.suffix[1:]))
     return paths

@@ -1,0 +1,121 @@
+"""Run folders written by hand, so that every figure in a report can be worked out."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fedorbit.config import Config
+from fedorbit.config.files import dumps
+from fedorbit.simulation.records import headline, method_folder
+
+ROUNDS, ORBITS = 12, 3
+EVIL = "<script>alert(1)</script>"
+VISIBLE = [[[0, 2], [6, 7]], [[3, 5]], []]
+"""Rounds in view per orbit: 3, 2 and 0 of 12; rounds 2, 5 and 7 to 11 have none."""
+
+
+def world(station: str = "London", first_class: str = "field") -> dict[str, Any]:
+    """A setting of three orbits with one satellite each, moving one degree per round."""
+    return {
+        "format": 1,
+        "dataset": "synthetic",
+        "classes": [first_class, "town"],
+        "image_shape": [16, 16, 3],
+        "orbit_class_counts": [[10, 0], [0, 20], [5, 5]],
+        "test_class_counts": [[2, 0], [0, 4], [1, 1]],
+        "satellite_samples": [10, 20, 10],
+        "unseen_samples": 7,
+        "similarity": [[1.0, 0.1, 0.5], [0.1, 1.0, 0.5], [0.5, 0.5, 1.0]],
+        "beta": 0.367,
+        "rounds": ROUNDS,
+        "round_s": 300.0,
+        "horizon_rounds": 40,
+        "tau_max": 12,
+        "visible": VISIBLE,
+        "stations": [
+            {
+                "name": station,
+                "latitude_deg": 51.0,
+                "longitude_deg": -0.1,
+                "min_elevation_deg": 10.0,
+                "radius_deg": 15.0,
+            }
+        ],
+        "positions": {
+            "of_satellites": ORBITS,
+            "satellites": [0, 1, 2],
+            "orbit_of_satellite": [0, 1, 2],
+            "names": ["a", "b", "c"],
+            "every_round": 1,
+            "latitude_deg": [[50.0, 0.0, -50.0] for _ in range(ROUNDS)],
+            "longitude_deg": [[0.0 + t, 60.0 + t, 120.0 + t] for t in range(ROUNDS)],
+            "seen": [[0] if t in (0, 1, 6) else [1] if t in (3, 4) else [] for t in range(ROUNDS)],
+        },
+        "places": {"bin_deg": 1.0, "rows": [[51, 0, 0, 12], [51, 0, 1, 3], [40, 9, 2, 5]]},
+    }
+
+
+def record(t: int, accuracy: float, uplink_bytes: int = 100) -> dict[str, Any]:
+    """A round: orbit 0 is 10 points below the mean, orbit 2 as much above it."""
+    return {
+        "round": t,
+        "visible": [o for o in range(ORBITS) if any(a <= t < b for a, b in VISIBLE[o])],
+        "accuracy": accuracy,
+        "spread": 20.0,
+        "orbit_accuracy": [accuracy - 10.0, accuracy, accuracy + 10.0],
+        "orbit_loss": [1.0, None, 0.5],
+        "samples_trained": 1000 * (t + 1),
+        "gs_uplink_bytes": uplink_bytes * (t + 1),
+        "gs_downlink_bytes": 50 * (t + 1),
+        "isl_bytes": 400 * (t + 1),
+        "unlinked_bytes": 0,
+        "epochs": [1, 1, 1],
+        "seconds": 0.5 * (t + 1),
+    }
+
+
+def write_run(
+    folder: Path,
+    accuracies: dict[str, float],
+    *,
+    seed: int = 0,
+    unfinished: tuple[str, ...] = (),
+    setting: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Path:
+    """Write a run in which each method has the same accuracy in every round.
+
+    An unfinished method has half of its rounds and no summary.
+    """
+    values = {
+        "seed": seed,
+        "constellation": {"planes": ORBITS, "satellites_per_plane": 1},
+        "run": {"rounds": ROUNDS, "method": list(accuracies)},
+        **changes,
+    }
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text(dumps(Config.model_validate(values)), encoding="utf-8")
+    if setting is not None:
+        (folder / "world.json").write_text(json.dumps(setting), encoding="utf-8")
+    for method, accuracy in accuracies.items():
+        target = method_folder(folder, method)
+        target.mkdir()
+        rounds = ROUNDS // 2 if method in unfinished else ROUNDS
+        records = [record(t, accuracy) for t in range(rounds)]
+        lines = "".join(json.dumps(r) + "\n" for r in records)
+        (target / "records.jsonl").write_text(lines)
+        if method in unfinished:
+            continue
+        last = {k: v for k, v in records[-1].items() if k.endswith("_bytes")}
+        summary = {
+            "method": method,
+            **headline(records),
+            **last,
+            "samples_trained": records[-1]["samples_trained"],
+            "seconds": 6.0,
+            "uplink_vs_fedavg": 1.0,
+            "rounds": rounds,
+            "provenance": {"fedorbit": "9.9", "commit": "c" * 40 + "+", "cpu": "Abacus 3000"},
+        }
+        (target / "summary.json").write_text(json.dumps(summary))
+    return folder

@@ -1,0 +1,51 @@
+"""Figures for papers by their files: complete, one column wide, and the same every time."""
+
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from fedorbit.report import paper_figures
+from fedorbit.report.replicates import Comparison, compare
+from fedorbit.report.runfiles import read_runs
+from tests.report.run_folders import world, write_run
+
+
+@pytest.fixture
+def comparison(tmp_path: Path) -> Comparison:
+    for seed in (0, 1):
+        methods = {"fedavg": 50.0 + seed, "a $x_{ b$": 60.0}
+        write_run(tmp_path / "runs" / str(seed), methods, seed=seed, setting=world(station="$x_{"))
+    return compare(read_runs([tmp_path / "runs"]))
+
+
+def test_every_figure_in_three_formats_and_the_same_bytes_again(
+    comparison: Comparison, tmp_path: Path
+) -> None:
+    first = paper_figures.write_figures(tmp_path / "first", comparison)
+    second = paper_figures.write_figures(tmp_path / "second", comparison)
+    assert {p.name for p in first} == {
+        f"{name}.{extension}"
+        for name in paper_figures.FIGURES
+        for extension in ("pdf", "svg", "png")
+    }
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes(), one.name
+    assert (tmp_path / "first" / "accuracy.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("name", paper_figures.FIGURES)
+def test_figures_fit_a_column_and_can_be_read(comparison: Comparison, name: str) -> None:
+    figure = paper_figures.FIGURES[name](comparison.settings[0], comparison.labels)
+    assert isinstance(figure, Figure)
+    assert figure.get_size_inches()[0] == pytest.approx(3.4)
+    sizes = [t.get_fontsize() for t in figure.findobj(lambda a: hasattr(a, "get_fontsize"))]
+    assert min(sizes) >= 6
+
+
+def test_series_differ_in_more_than_colour(comparison: Comparison) -> None:
+    figure = paper_figures.accuracy(comparison.settings[0], comparison.labels)
+    lines = figure.axes[0].get_lines()
+    assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == len(lines) == 2
+    assert [line.get_ydata()[0] for line in lines] == [50.5, 60.0]  # means over two seeds
+    assert len(figure.axes[0].collections) >= 2  # a band each

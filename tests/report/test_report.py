@@ -1,0 +1,216 @@
+"""What a report says about runs: groups, figures, gaps, and that no name can break the page."""
+
+import html
+import html.parser
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from fedorbit.errors import RunError
+from fedorbit.report.curves import against, headline_rows, orbit_accuracies, visible_windows
+from fedorbit.report.document import MAX_POINTS, page_document
+from fedorbit.report.page import build_page, write_page
+from fedorbit.report.replicates import Comparison, compare
+from fedorbit.report.runfiles import read_runs
+from tests.report.run_folders import EVIL, ROUNDS, VISIBLE, record, world, write_run
+
+
+def compared(*folders: Path) -> Comparison:
+    return compare(read_runs(folders))
+
+
+def embedded(page: str) -> dict:
+    [text] = re.findall(r'id="report-data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(text)
+
+
+# --- What belongs together ----------------------------------------------------------------------
+
+
+def test_seeds_are_replicates_and_methods_of_two_folders_are_compared(tmp_path: Path) -> None:
+    for seed, accuracy in ((0, 60.0), (1, 70.0), (2, 80.0)):
+        write_run(tmp_path / f"base-{seed}", {"fedavg": accuracy - 20.0}, seed=seed)
+        write_run(tmp_path / f"own-{seed}", {"fedorbit": accuracy}, seed=seed)
+    comparison = compared(tmp_path)
+    [setting] = comparison.settings
+    assert setting.label == ""
+    fedavg, fedorbit = headline_rows(setting)
+    assert (fedorbit.series, fedorbit.seeds, fedorbit.is_finished) == ("fedorbit", (0, 1, 2), True)
+    assert fedorbit.accuracy.mean == 70.0
+    assert fedorbit.accuracy.std == 10.0  # of 60, 70 and 80
+    assert (fedorbit.best, fedavg.best) == (("accuracy", "spread"), ("spread",))
+
+
+def test_settings_are_named_by_what_differs(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", {"fedavg": 50.0})
+    write_run(tmp_path / "b", {"fedavg": 50.0}, partition={"scheme": "pathological"})
+    write_run(tmp_path / "c", {"fedavg": 50.0}, training={"rate": 0.5}, engine={"workers": 7})
+    labels = [setting.label for setting in compared(tmp_path).settings]
+    assert labels == [
+        "dirichlet, training.rate 0.01",
+        "pathological, training.rate 0.01",
+        "dirichlet, training.rate 0.5",
+    ]
+
+
+def test_variants_of_a_method_stand_side_by_side(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", {"fedavg": 50.0, "fedorbit": 60.0})
+    write_run(tmp_path / "b", {"fedorbit": 70.0}, methods={"fedorbit": {"rho": 0.9}})
+    [setting] = compared(tmp_path).settings
+    assert [series.label for series in setting.series] == [
+        "fedavg",
+        "fedorbit",
+        "fedorbit (rho 0.9)",
+    ]
+
+
+def test_of_twins_the_one_that_got_further_is_shown(tmp_path: Path) -> None:
+    write_run(tmp_path / "first", {"fedavg": 50.0}, unfinished=("fedavg",))
+    write_run(tmp_path / "second", {"fedavg": 60.0})
+    comparison = compared(tmp_path)
+    [row] = headline_rows(comparison.settings[0])
+    assert (row.accuracy.mean, row.seeds) == (60.0, (0,))
+    assert any("first is left out" in note for note in comparison.notes)
+
+
+# --- What is said -------------------------------------------------------------------------------
+
+
+def test_an_unfinished_run_is_shown_as_far_as_it_got(tmp_path: Path) -> None:
+    folder = write_run(
+        tmp_path / "run", {"fedavg": 50.0, "ditto": 90.0}, unfinished=("ditto",), setting=world()
+    )
+    comparison = compared(folder)
+    fedavg, ditto = headline_rows(comparison.settings[0])
+    assert (ditto.accuracy.mean, ditto.rounds, ditto.is_finished) == (90.0, ROUNDS // 2, False)
+    assert ditto.samples_trained.mean == 6000.0
+    assert fedavg.best == ditto.best == ()  # nobody to compare with
+    page = build_page(comparison)
+    assert "ditto (unfinished, 6 of 12 rounds)" in page
+    assert "ditto in run is not finished: 6 of 12 rounds are recorded." in page
+
+
+def test_the_centralised_bound_does_not_compete(tmp_path: Path) -> None:
+    methods = {"fedavg": 50.0, "ditto": 60.0, "centralised": 90.0}
+    rows = headline_rows(compared(write_run(tmp_path / "run", methods)).settings[0])
+    assert ["accuracy" in row.best for row in rows] == [False, True, False]
+
+
+def test_curves_follow_the_records(tmp_path: Path) -> None:
+    comparison = compared(write_run(tmp_path / "run", {"fedavg": 50.0}))
+    [series] = comparison.settings[0].series
+    cost = against(series, "accuracy", ["gs_uplink_bytes", "gs_downlink_bytes"])
+    assert cost.x.tolist() == [150.0 * (t + 1) for t in range(ROUNDS)]
+    rounds, rows = orbit_accuracies(series)
+    assert rounds.tolist() == list(range(ROUNDS))
+    assert rows[:, -1].tolist() == [40.0, 50.0, 60.0]
+
+
+def test_without_a_setting_the_records_tell_who_was_in_view(tmp_path: Path) -> None:
+    comparison = compared(write_run(tmp_path / "old", {"fedavg": 50.0}))
+    assert visible_windows(comparison.settings[0]) == VISIBLE
+    page = build_page(comparison)
+    assert "Left out: the run left no world.json." in page
+    assert "old left no world.json" in page
+    assert 'data-chart="map"' not in page and 'data-chart="timeline"' in page
+
+
+def test_rounds_that_were_not_evaluated_tell_nothing(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "old", {"fedavg": 50.0})
+    lines = "".join(json.dumps(record(t, 50.0)) + "\n" for t in (3, 7, 11))
+    (folder / "fedavg" / "records.jsonl").write_text(lines)
+    comparison = compared(folder)
+    assert visible_windows(comparison.settings[0]) is None
+    assert "Contacts" in build_page(comparison)
+
+
+def test_long_runs_of_many_orbits_stay_a_small_page(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "long", {"fedavg": 50.0})
+    rows = []
+    for t in range(3000):
+        rows.append({**record(t, 50.0), "orbit_accuracy": [50.123456] * 72})
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "fedavg" / "records.jsonl").write_text(text)
+    comparison = compared(folder)
+    [setting] = page_document(comparison)["settings"]
+    assert len(setting["accuracy"][0]["x"]) == MAX_POINTS
+    assert setting["accuracy"][0]["x"][-1] == 2999
+    assert len(setting["orbits"][0]["rows"]) == 72
+    assert write_page(tmp_path / "page.html", comparison).stat().st_size < 500_000
+
+
+# --- Names are anybody's text -------------------------------------------------------------------
+
+
+class Parsed(html.parser.HTMLParser):
+    """Counts scripts and collects texts the way a browser splits a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.scripts, self.handlers, self.texts = 0, 0, []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list) -> None:
+        self.scripts += tag == "script"
+        self.handlers += sum(name.startswith("on") for name, _ in attributes)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_no_name_becomes_markup(tmp_path: Path) -> None:
+    folder = write_run(
+        tmp_path / "run<b>",
+        {EVIL: 50.0, "fedavg": 40.0},
+        setting=world(station=EVIL, first_class=EVIL),
+        stations=[{"name": EVIL, "latitude_deg": 51.0, "longitude_deg": 0.0}],
+        data={"name": EVIL},
+    )
+    page = build_page(compared(folder))
+    assert "<script>alert" not in page
+    parsed = Parsed(page)
+    assert (parsed.scripts, parsed.handlers) == (2, 0)  # the data and the page's own
+    assert EVIL in parsed.texts  # as a class, method and station it is still readable
+    document = embedded(page)
+    assert EVIL in document["series"]
+    assert document["settings"][0]["classes"]["names"][0] == EVIL
+    assert document["worlds"][0]["stations"][0]["name"] == EVIL
+
+
+def test_the_page_is_whole(tmp_path: Path) -> None:
+    page = build_page(compared(write_run(tmp_path / "run", {"fedavg": 50.0}, setting=world())))
+    assert not re.findall(r"""(?:src|href)\s*=|url\((?!#)|@import|fetch\(|XMLHttp""", page)
+    assert "default-src 'none'" in html.unescape(page)
+    for chart in ("accuracy", "spread", "samples", "bytes", "orbits", "timeline", "map", "classes"):
+        [figure] = re.findall(rf'<figure data-chart="{chart}">(.*?)</figure>', page, re.DOTALL)
+        assert re.search(r'role="img" aria-label="[^"]{20,}"', figure)
+        assert "<details>" in figure and "<table" in figure
+    assert "β = 0.367" in page and "Abacus 3000" in page and "c" * 12 + "+" in page
+    assert "58.3 % of rounds have none" in page  # 7 of 12
+
+
+# --- Folders that are no runs -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("break_it", "message"),
+    [
+        (lambda f: (f / "config.toml").unlink(), "holds no run"),
+        (lambda f: (f / "config.toml").write_text("a = 1"), "is not the configuration of a run"),
+        (lambda f: (f / "world.json").write_text("{"), "world.json is damaged"),
+        (lambda f: (f / "fedavg/records.jsonl").write_text("{\n{}\n"), "is damaged"),
+        (lambda f: (f / "fedavg/records.jsonl").unlink(), "no round is recorded yet"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path: Path, break_it, message: str) -> None:
+    folder = write_run(tmp_path / "run", {"fedavg": 50.0}, setting=world())
+    break_it(folder)
+    with pytest.raises(RunError, match=message):
+        read_runs([folder])
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="is no folder"):
+        read_runs([tmp_path / "nowhere"])
