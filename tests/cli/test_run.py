@@ -147,3 +147,14 @@ def test_methods_are_listed(fedorbit) -> None:
     assert document["fedorbit"]["parameters"]["rho"]["default"] == 0.95
     text = fedorbit("methods").stdout
     assert "rho" in text and "0.95" in text
+
+
+def test_every_parameter_of_a_shipped_method_says_what_it_means(fedorbit) -> None:
+    document = json.loads(fedorbit("methods", "--json").stdout)["methods"]
+    silent = [
+        f"{name}.{key}"
+        for name, method in document.items()
+        for key, parameter in method["parameters"].items()
+        if not parameter["description"]
+    ]
+    assert silent == []

@@ -16,6 +16,7 @@ from fedorbit.config.schema import (
     WalkerSection,
 )
 from fedorbit.errors import ConfigError
+from fedorbit.methods import METHODS
 
 
 @pytest.fixture
@@ -280,3 +281,7 @@ def test_printing_and_reading_is_the_identity(tmp_path_factory, name, latitude_d
     file = tmp_path_factory.mktemp("config") / "printed.toml"
     file.write_text(dumps(config), encoding="utf-8", newline="")
     assert load_config(file) == config
+
+
+def test_the_papers_preset_compares_all_methods_with_floor_and_ceiling() -> None:
+    assert set(load_config("paper").run.method) == set(METHODS)

@@ -55,7 +55,12 @@ class FedOrbit(EffortSchedule, Method):
         True, description="weight orbits' features by training effort, not by samples"
     )
     beta: float | None = Field(None, ge=0, le=1, description="fixed blend; unset: from the classes")
-    similarity_smoothing: float = Field(SIMILARITY_SMOOTHING, ge=0, le=1)
+    similarity_smoothing: float = Field(
+        SIMILARITY_SMOOTHING,
+        ge=0,
+        le=1,
+        description="share of the uniform histogram in beta; 0: the literal equation",
+    )
     blend: Literal["own", "literal"] = Field("own", description="which extractor is blended")
 
     def start(self, fleet: Fleet) -> State:
