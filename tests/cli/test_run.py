@@ -53,8 +53,8 @@ def test_a_run_from_the_command_line(fedorbit, tmp_path: Path) -> None:
     assert [run["method"] for run in document["runs"]] == ["fedavg", "ditto", "fedorbit"]
     for run in document["runs"]:
         assert {
-            "method", "accuracy", "spread", "per_orbit", "beta", "rounds", "samples_trained",
-            "gs_uplink_bytes", "gs_downlink_bytes", "isl_bytes", "unlinked_bytes", "folder",
+            "method", "accuracy", "spread", "per_orbit", "similarity", "beta", "rounds",
+            "samples_trained", "gs_uplink_bytes", "gs_downlink_bytes", "isl_bytes", "unlinked_bytes", "folder",
         } <= run.keys()  # fmt: skip
         assert run["rounds"] == 4
         assert 0.0 <= run["accuracy"] <= 100.0

@@ -78,6 +78,14 @@ def test_a_run_leaves_records_summaries_and_a_figure(whole: fo.RunResult) -> Non
     assert stored.engine.backend in ("kernel", "torch")  # "auto" is resolved: it rounds differently
 
 
+def test_the_summary_tells_similarity_and_blend_apart(tmp_path: Path) -> None:
+    config = small(run={"rounds": 1}, methods={"fedorbit": {"beta": 0.25}})
+    fedavg, fedorbit = (run.summary for run in fo.run(config, tmp_path / "run").runs)
+    assert 0.0 < fedavg["similarity"] == fedorbit["similarity"] != 0.25
+    assert fedorbit["beta"] == 0.25
+    assert "beta" not in fedavg  # it blends nothing
+
+
 def test_the_table_is_flat_and_complete(whole: fo.RunResult) -> None:
     rows = whole.table()
     assert len(rows) == 2 * ROUNDS

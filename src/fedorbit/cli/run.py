@@ -23,8 +23,8 @@ from fedorbit.simulation.records import Record
 
 DEFAULT = "quickstart"
 JSON_KEYS = (
-    "method", "accuracy", "spread", "per_orbit", "beta", "rounds", "samples_trained",
-    "gs_uplink_bytes", "gs_downlink_bytes", "isl_bytes", "unlinked_bytes", "uplink_vs_fedavg",
+    "method", "accuracy", "spread", "per_orbit", "similarity", "beta", "rounds",
+    "samples_trained", "gs_uplink_bytes", "gs_downlink_bytes", "isl_bytes", "unlinked_bytes", "uplink_vs_fedavg",
     "seconds",
 )  # fmt: skip
 
@@ -209,7 +209,12 @@ def _print_comparison(summaries: list[dict[str, Any]]) -> None:
             f"{row['unlinked_bytes'] / 1e6:.0f} MB",
         )
     table.print()
-    stdout.print(f"Class similarity beta = {summaries[0]['beta']:.3f}.")
+    similarity = summaries[0].get("similarity")
+    if similarity is not None:  # a run of long ago did not tell
+        stdout.print(f"Class similarity of the orbits: {similarity:.3f}")
+    for row in summaries:
+        if row.get("beta") not in (None, similarity):
+            stdout.print(f"{row['method']} blends with beta = {row['beta']:.3f}")
 
 
 def _json_row(summary: dict[str, Any], folder: Path) -> dict[str, Any]:

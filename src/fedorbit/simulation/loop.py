@@ -143,12 +143,12 @@ def _summary(
     spent = {key: value for key, value in done.spent.items() if key != "epochs"}
     fedavg_bytes = fleet.fedavg_uplink_bytes(done.rounds_done)
     last = done.rounds_done - 1
-    beta = similarity_coefficient(fleet.orbit_class_counts(last)[fleet.present(last)])
+    similarity = similarity_coefficient(fleet.orbit_class_counts(last)[fleet.present(last)])
     events = [event.model_dump(exclude_none=True) for event in world.config.events]
     return {
         "method": name,
         **headline(read_records(folder)),
-        "beta": beta,
+        "similarity": similarity,
         **method.facts(done.state, last, fleet),
         "rounds": done.rounds_done,
         "links": fleet.links,
