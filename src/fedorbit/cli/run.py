@@ -1,5 +1,6 @@
 """`fedorbit run` and `fedorbit methods`: train a constellation."""
 
+import shlex
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
@@ -79,9 +80,8 @@ def run(
             watcher.notice = _slow_path_notice(loaded)
             result = runs.run(loaded, out, progress=watcher, preparing=preparing)
     except StopRequested as stop:
-        stderr.print(
-            f"{stop}; nothing is lost: go on with `fedorbit run --resume DIR`", soft_wrap=True
-        )
+        command = shlex.join(["fedorbit", "run", "--resume", str(stop.folder)])
+        stderr.print(f"{stop}; nothing is lost: go on with `{command}`", soft_wrap=True)
         raise typer.Exit(128 + stop.signal_number) from None
     if as_json:
         print_json({"runs": [_json_row(r.summary, r.folder) for r in result.runs]})

@@ -22,7 +22,7 @@ from fedorbit.files import replacing
 from fedorbit.learning.backends import resolve_backend
 from fedorbit.methods import make_method
 from fedorbit.progress import Progress
-from fedorbit.simulation.loop import NobodyWatches, RunProgress, run_rounds
+from fedorbit.simulation.loop import NobodyWatches, RunProgress, StopRequested, run_rounds
 from fedorbit.simulation.records import CONFIG, WORLD, Record, read_records, read_summary
 from fedorbit.simulation.records import method_folder as method_folder
 from fedorbit.simulation.setting import write_setting
@@ -152,7 +152,11 @@ def _run_all(
             summary = read_summary(target)
             if summary is None:
                 world = world or build_world(config, preparing)
-                summary = run_rounds(world, name, method, target, progress)
+                try:
+                    summary = run_rounds(world, name, method, target, progress)
+                except StopRequested as stop:
+                    stop.folder = folder
+                    raise
             runs.append(MethodRun(name, target, summary))
         result = RunResult(folder, tuple(runs))
         write_accuracy_figure(folder, {r.method: r.records for r in runs})
