@@ -513,7 +513,9 @@ def test_ctrl_c_is_answered_at_once_and_leaves_nothing(own_cache: Path, tmp_path
     assert not list(own_cache.glob("synthetic*"))
 
 
-@pytest.mark.parametrize("begin", ["from fedorbit.cli import main; main()", "import fedorbit.__main__"])
+@pytest.mark.parametrize(
+    "begin", ["from fedorbit.cli import main; main()", "import fedorbit.__main__"]
+)
 @pytest.mark.parametrize("while_importing", ["numpy", "typer"])
 def test_ctrl_c_while_the_program_loads_is_no_traceback(begin: str, while_importing: str) -> None:
     code = f"""

@@ -191,7 +191,9 @@ def test_without_continuous_training_extractors_do_not_wear_down_out_of_view() -
     for t in (1, 2, 3):  # and nothing else happens
         assert_same(states[t], states[t + 1])
     # Those in view alone exchange models, so ideal links are of no use.
-    for ideal, causal in zip(states, play(method, small_world(visible, links="causal")), strict=True):
+    for ideal, causal in zip(
+        states, play(method, small_world(visible, links="causal")), strict=True
+    ):
         assert_same(ideal, causal)
 
 
