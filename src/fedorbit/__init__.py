@@ -11,13 +11,14 @@ from importlib.metadata import version
 from typing import Any
 
 __version__ = version("fedorbit")
-__all__ = ["Config", "Method", "RunResult", "load_config", "resume", "run"]
+__all__ = ["Config", "Method", "RunResult", "StopRequested", "load_config", "resume", "run"]
 
 _HOMES = {
     "Config": "fedorbit.config",
     "load_config": "fedorbit.config",
     "Method": "fedorbit.methods",
     "RunResult": "fedorbit.simulation.runs",
+    "StopRequested": "fedorbit.simulation.loop",
     "resume": "fedorbit.simulation.runs",
     "run": "fedorbit.simulation.runs",
 }

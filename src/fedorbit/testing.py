@@ -239,6 +239,34 @@ class MethodConformance:
         last = [self.method.models(states[-1])[2] for states in (true, altered)]
         assert not np.array_equal(*last), "the change of images must have had an effect at all"
 
+    def test_nothing_reaches_an_orbit_out_of_view(self) -> None:
+        """What an orbit in view learns must not reach those that are out of view since then.
+
+        From every round on, one orbit in view trains on other images. Whoever is not in view from
+        that round on must have the same model as without the change, to the bit.
+        """
+        if not self.uses_links:
+            return
+        world = self.world(links="causal")
+        states = play(self.method, world)
+        had_effect = False
+        for begin, orbit in np.argwhere(PATTERN).tolist():
+            changed = with_inverted_images(world, members(world, orbit))
+            state = states[begin]
+            with fleet_of(changed) as fleet:
+                for t in range(begin, ROUNDS):
+                    state = self.method.round(state, t, fleet)
+                    true, altered = self.method.models(states[t + 1]), self.method.models(state)
+                    unseen = np.flatnonzero(~PATTERN[begin : t + 1].any(axis=0))
+                    np.testing.assert_array_equal(
+                        true[unseen],
+                        altered[unseen],
+                        err_msg=f"round {t}: orbits out of view learn what orbit {orbit} does "
+                        f"since round {begin}",
+                    )
+                    had_effect |= not np.array_equal(true[orbit], altered[orbit])
+        assert had_effect, "the change of images must have had an effect at all"
+
     # --- Constellations that change -----------------------------------------------------------
 
     def test_resumes_across_events(self) -> None:

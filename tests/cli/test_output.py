@@ -90,7 +90,7 @@ def test_no_command_cuts_anything(at_width, capsys, command: list[str], whole: l
 
 
 SUMMARY = {
-    "rounds": 200, "links": "ideal", "beta": 0.5, "accuracy": 88.1, "spread": 12.3,
+    "rounds": 200, "links": "ideal", "similarity": 0.5, "accuracy": 88.1, "spread": 12.3,
     "per_orbit": [88.1] * 5, "samples_trained": 123_456_789, "gs_uplink_bytes": 123_456_789,
     "uplink_vs_fedavg": 1.05, "unlinked_bytes": 2_345_678_901,
 }  # fmt: skip
@@ -106,6 +106,19 @@ def test_the_comparison_fits_the_terminal(at_width, capsys, width: int, has_orbi
     for cell in (*names, "88.1", "12.3", "123.46 M", "123 MB", "1.05 x", "2346 MB"):
         assert cell in text
     assert ("88 88 88 88 88" in text) == has_orbits
+
+
+def test_similarity_and_blend_are_told_apart(at_width, capsys) -> None:
+    at_width(80)
+    fedavg, fedorbit = ({**SUMMARY, "method": name} for name in ("fedavg", "fedorbit"))
+    run._print_comparison([fedavg, {**fedorbit, "beta": 0.5}])
+    text = capsys.readouterr().out
+    assert "Class similarity of the orbits: 0.500" in text and "beta" not in text
+    for order in (1, -1):  # whichever method comes first
+        run._print_comparison([fedavg, {**fedorbit, "beta": 0.25}][::order])
+        text = capsys.readouterr().out
+        assert "Class similarity of the orbits: 0.500" in text
+        assert "fedorbit blends with beta = 0.250" in text
 
 
 @pytest.mark.parametrize(

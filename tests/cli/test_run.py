@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fedorbit.config import load_config
 from fedorbit.simulation.records import read_records
 from tests.simulation.test_runs import timeless
 
@@ -53,8 +54,8 @@ def test_a_run_from_the_command_line(fedorbit, tmp_path: Path) -> None:
     assert [run["method"] for run in document["runs"]] == ["fedavg", "ditto", "fedorbit"]
     for run in document["runs"]:
         assert {
-            "method", "accuracy", "spread", "per_orbit", "beta", "rounds", "samples_trained",
-            "gs_uplink_bytes", "gs_downlink_bytes", "isl_bytes", "unlinked_bytes", "folder",
+            "method", "accuracy", "spread", "per_orbit", "similarity", "beta", "rounds",
+            "samples_trained", "gs_uplink_bytes", "gs_downlink_bytes", "isl_bytes", "unlinked_bytes", "folder",
         } <= run.keys()  # fmt: skip
         assert run["rounds"] == 4
         assert 0.0 <= run["accuracy"] <= 100.0
@@ -73,6 +74,19 @@ def test_a_run_from_the_command_line(fedorbit, tmp_path: Path) -> None:
     assert "differs in run.rounds" in refused.stderr
 
 
+def test_how_a_run_is_executed_may_be_changed_on_resume(fedorbit, tmp_path: Path) -> None:
+    fedorbit("run", *SMALL, "-m", "local", "-o", "run.rounds=2", "--out", "first", "-q")
+    done = fedorbit("run", "--resume", "first", "-o", "engine.workers=1", "-m", "local", "--json")
+    assert [run["method"] for run in json.loads(done.stdout)["runs"]] == ["local"]
+    fedorbit("run", "--resume", "first", "-o", "engine.backend=auto", "--json")
+    refused = fedorbit("run", "--resume", "first", "-m", "fedavg", code=2)
+    assert "it differs in run.method;" in refused.stderr
+    refused = fedorbit("run", "--resume", "first", "--out", "second", code=2)
+    assert "--out second cannot be used with --resume first" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "second").exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_by_a_signal_and_resumed(fedorbit, tmp_path: Path, number: int) -> None:
     arguments = ["run", *SMALL, "-m", "fedorbit", "-o", "run.rounds=60"]
@@ -85,7 +99,8 @@ def test_stopped_by_a_signal_and_resumed(fedorbit, tmp_path: Path, number: int) 
     running.send_signal(number)
     _, message = running.communicate(timeout=60)
     assert running.returncode == 128 + number
-    assert "nothing is lost" in message and "Traceback" not in message
+    assert "nothing is lost: go on with `fedorbit run --resume stopped`" in message
+    assert "Traceback" not in message
     assert not (tmp_path / "stopped" / "fedorbit" / "summary.json").exists()
 
     fedorbit("run", "--resume", "stopped", "--json")
@@ -113,10 +128,24 @@ def test_the_example_of_a_method_of_ones_own(fedorbit, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["runs"][0]["method"] == "trimmed_mean:TrimmedMean"
 
 
+def test_parameters_of_a_method_in_a_package(fedorbit, tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples" / "trimmed_mean.py"
+    (tmp_path / "mine" / "inner").mkdir(parents=True)
+    (tmp_path / "mine" / "inner" / "trimmed.py").write_text(example.read_text())
+    name = "mine.inner.trimmed:TrimmedMean"
+    arguments = ["run", *SMALL, "-o", "run.rounds=1", "-m", name, "-q"]
+    fedorbit(*arguments, "-o", f"methods.{name}.trim=0", "--out", "o")
+    assert load_config(tmp_path / "o" / "config.toml").methods == {name: {"trim": 0}}
+    refused = fedorbit(*arguments, "-o", f"methods.{name}.trimm=0", code=2)
+    assert "unknown key 'trimm'; did you mean 'trim'?" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["-m", "fedavgg"], "no method 'fedavgg' (did you mean 'fedavg'?)"),
+        (["-o", "methods.fedorbti.rho=0.5"], "no method 'fedorbti' (did you mean 'fedorbit'?)"),
+        (["-o", "methods.apfl.initial_alpha=2.0"], "initial_alpha must be at least 0 and at most"),
         (["-o", "methods.fedorbit.roh=1"], "did you mean 'rho'?"),
         (["-o", "run.rounds=500"], "run.rounds must be at most schedule.rounds (400)"),
         (["--resume", "nowhere"], "nowhere holds no run to resume"),
@@ -147,3 +176,14 @@ def test_methods_are_listed(fedorbit) -> None:
     assert document["fedorbit"]["parameters"]["rho"]["default"] == 0.95
     text = fedorbit("methods").stdout
     assert "rho" in text and "0.95" in text
+
+
+def test_every_parameter_of_a_shipped_method_says_what_it_means(fedorbit) -> None:
+    document = json.loads(fedorbit("methods", "--json").stdout)["methods"]
+    silent = [
+        f"{name}.{key}"
+        for name, method in document.items()
+        for key, parameter in method["parameters"].items()
+        if not parameter["description"]
+    ]
+    assert silent == []

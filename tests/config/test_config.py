@@ -16,6 +16,7 @@ from fedorbit.config.schema import (
     WalkerSection,
 )
 from fedorbit.errors import ConfigError
+from fedorbit.methods import METHODS
 
 
 @pytest.fixture
@@ -280,3 +281,21 @@ def test_printing_and_reading_is_the_identity(tmp_path_factory, name, latitude_d
     file = tmp_path_factory.mktemp("config") / "printed.toml"
     file.write_text(dumps(config), encoding="utf-8", newline="")
     assert load_config(file) == config
+
+
+@pytest.mark.parametrize(
+    ("override", "methods"),
+    [
+        ("methods.fedorbit.rho=0.5", {"fedorbit": {"rho": 0.5}}),
+        ("methods.mine:Method.trim=3", {"mine:Method": {"trim": 3}}),
+        ("methods.a.b.mine:Method.trim=3", {"a.b.mine:Method": {"trim": 3}}),
+        ("methods.a.mine:Method={trim=3}", {"a.mine:Method": {"trim": 3}}),
+        ("methods={fedorbit={rho=0.5}}", {"fedorbit": {"rho": 0.5}}),
+    ],
+)
+def test_overrides_of_methods(override: str, methods: dict[str, dict[str, object]]) -> None:
+    assert load_config("paper", [override]).methods == methods
+
+
+def test_the_papers_preset_compares_all_methods_with_floor_and_ceiling() -> None:
+    assert set(load_config("paper").run.method) == set(METHODS)

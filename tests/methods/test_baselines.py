@@ -5,14 +5,19 @@ import pytest
 
 from fedorbit.errors import ConfigError, LinkError, ModelError
 from fedorbit.learning.jobs import batch_order
-from fedorbit.methods import find_method, make_method
+from fedorbit.methods import Method, find_method, make_method
 from fedorbit.methods.apfl import APFL
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
-from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fedavg import FedAvg, train_orbit
 from fedorbit.methods.fedprox import FedProx
 from fedorbit.methods.local import Local
 from fedorbit.testing import PATTERN, assert_same, fleet_of, play, small_world
+
+# With PATTERN and causal links: one download to every orbit in view after averaging (7), and one
+# before training to those whose model is not the newest: orbit 1 in round 2, orbit 2 in round 4,
+# orbit 0 in round 5.
+DOWNLOADS = 10
 
 
 def test_one_fedavg_round_worked_by_hand() -> None:
@@ -53,10 +58,15 @@ def test_ditto_and_apfl_train_fedavg_in_parallel() -> None:
 
 def test_ditto_without_pull_is_local_with_other_batches() -> None:
     world = small_world()
-    states = play(Ditto.model_validate({"lambda": 0.0}), world)
-    assert not np.array_equal(states[-1]["personal"][0], states[-1]["global"])
+    free = play(Ditto.model_validate({"lambda": 0.0}), world)[-1]
+    with fleet_of(world) as fleet:
+        alone = np.tile(fleet.initial_model(), (3, 1))
+        for t in range(6):
+            for orbit in fleet.visible(t):
+                program = train_orbit(fleet, orbit, t, alone[orbit], purpose=1)
+                alone[orbit] = fleet.run({orbit: program})[orbit]
+    np.testing.assert_array_equal(free["personal"], alone)
     strong = play(Ditto.model_validate({"lambda": 50.0}), world)[-1]
-    free = states[-1]
     distance = [np.linalg.norm(s["personal"][0] - s["received"][0]) for s in (strong, free)]
     assert distance[0] < distance[1]
 
@@ -121,9 +131,37 @@ def test_fedavg_costs_one_upload_per_contact() -> None:
         for t in range(6):
             state = FedAvg().round(state, t, fleet)
         assert fleet.ledger.gs_uplink_bytes == fleet.fedavg_uplink_bytes(6)
-        # Two downloads (before training, after averaging) unless the orbit holds the model still.
-        model_bytes = 4 * fleet.layout.size
-        assert fleet.ledger.gs_downlink_bytes <= 2 * PATTERN.sum() * model_bytes
+        assert fleet.ledger.gs_downlink_bytes == DOWNLOADS * 4 * fleet.layout.size
+
+
+def test_ditto_sends_the_global_model_to_none_but_those_who_train_with_it() -> None:
+    worlds = {links: small_world(links=links) for links in ("ideal", "causal")}
+    for world in worlds.values():
+        with fleet_of(world) as fleet:
+            state = Ditto().start(fleet)
+            for t in range(6):
+                state = Ditto().round(state, t, fleet)
+            assert fleet.ledger.unlinked_bytes == 0
+            assert fleet.ledger.gs_downlink_bytes == DOWNLOADS * 4 * fleet.layout.size
+    ideal, causal = (play(Ditto(), world)[-1] for world in worlds.values())
+    assert_same(ideal, causal)
+
+
+@pytest.mark.parametrize(
+    ("method", "epochs"),
+    [
+        (FedAvg(), [1, 1, 0]),
+        (Ditto(), [2, 2, 0]),  # two models of one epoch each
+        (APFL(), [2, 2, 0]),
+        (Local(), [1, 1, 0]),
+        (Centralised(epochs=3), [3, 3, 3]),  # everybody's data take part
+    ],
+)
+def test_epochs_count_once_per_model(method: Method, epochs: list[int]) -> None:
+    with fleet_of(small_world()) as fleet:
+        assert all(fleet.trainers(orbit, 2) for orbit in range(3))
+        method.round(method.start(fleet), 2, fleet)
+        assert fleet.ledger.epochs == epochs
 
 
 @pytest.mark.parametrize(

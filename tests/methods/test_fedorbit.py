@@ -177,6 +177,26 @@ def test_without_its_mechanisms_and_always_visible_it_is_fedavg() -> None:
     np.testing.assert_array_equal(ours["model"], fedavg["received"])
 
 
+def test_without_continuous_training_extractors_do_not_wear_down_out_of_view() -> None:
+    visible = np.array([[1, 1, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 1, 1]], dtype=bool)
+    method, world = FedOrbit(continuous=False, beta=0.3), small_world(visible)
+    states = play(method, world)
+    features = world.spec.layout.features
+    apart = [
+        np.linalg.norm(state["model"][0, features] - state["model"][1, features])
+        for state in states
+    ]
+    assert apart[1] > 0
+    assert apart[1] == apart[2] == apart[3] == apart[4]
+    for t in (1, 2, 3):  # and nothing else happens
+        assert_same(states[t], states[t + 1])
+    # Those in view alone exchange models, so ideal links are of no use.
+    for ideal, causal in zip(
+        states, play(method, small_world(visible, links="causal")), strict=True
+    ):
+        assert_same(ideal, causal)
+
+
 def test_beta_1_makes_all_orbits_equal_and_beta_0_keeps_features_apart() -> None:
     world = small_world()
     f = world.spec.layout.features

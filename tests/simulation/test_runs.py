@@ -1,5 +1,6 @@
 """Runs and their folders: resume, checkpoints, refusals, records."""
 
+import errno
 import json
 import signal
 import sys
@@ -78,6 +79,14 @@ def test_a_run_leaves_records_summaries_and_a_figure(whole: fo.RunResult) -> Non
     assert stored.engine.backend in ("kernel", "torch")  # "auto" is resolved: it rounds differently
 
 
+def test_the_summary_tells_similarity_and_blend_apart(tmp_path: Path) -> None:
+    config = small(run={"rounds": 1}, methods={"fedorbit": {"beta": 0.25}})
+    fedavg, fedorbit = (run.summary for run in fo.run(config, tmp_path / "run").runs)
+    assert 0.0 < fedavg["similarity"] == fedorbit["similarity"] != 0.25
+    assert fedorbit["beta"] == 0.25
+    assert "beta" not in fedavg  # it blends nothing
+
+
 def test_the_table_is_flat_and_complete(whole: fo.RunResult) -> None:
     rows = whole.table()
     assert len(rows) == 2 * ROUNDS
@@ -114,6 +123,58 @@ def test_stopped_and_resumed_is_as_if_never_stopped(
         for key, value in newest[0].state.items():
             np.testing.assert_array_equal(value, newest[1].state[key])
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_script_can_catch_a_stop_and_learns_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt) as stop:
+        fo.run(small(), tmp_path / "stopped", progress=StopAfter("fedavg", 1))
+    assert isinstance(stop.value, fo.StopRequested)
+    assert stop.value.folder == tmp_path / "stopped"
+    assert stop.value.signal_number == signal.SIGINT
+
+
+@pytest.mark.parametrize("again", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_stop_does_not_spoil_the_last_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: int
+) -> None:
+    def impatient(folder: Path, done: checkpoint.Checkpoint) -> None:
+        signal.raise_signal(again)
+        checkpoint.save(folder, done)
+
+    monkeypatch.setattr(loop, "save", impatient)
+    with pytest.raises(loop.StopRequested):
+        fo.run(small(), tmp_path / "stopped", progress=StopAfter("fedavg", 1))
+    assert checkpoint.load_newest(tmp_path / "stopped" / "fedavg").rounds_done == 2
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+class Breaks(loop.NobodyWatches):
+    def round_done(self, t: int, record: dict | None) -> None:
+        if t == 4:
+            raise ZeroDivisionError
+
+
+def test_an_error_keeps_the_rounds_done(whole: fo.RunResult, tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        fo.run(small(), tmp_path / "broken", progress=Breaks())
+    assert checkpoint.load_newest(tmp_path / "broken" / "fedavg").rounds_done == 5
+    result = fo.resume(tmp_path / "broken")
+    for one, other in zip(whole.runs, result.runs, strict=True):
+        assert timeless(one.records) == timeless(other.records)
+
+
+def test_a_full_disk_does_not_hide_the_error_but_is_told_on_a_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(folder: Path, done: checkpoint.Checkpoint) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(loop, "save", full)
+    config = small(engine={"checkpoint_every": 100})
+    with pytest.raises(ZeroDivisionError):
+        fo.run(config, tmp_path / "broken", progress=Breaks())
+    with pytest.raises(OSError, match="no space"):
+        fo.run(config, tmp_path / "stopped", progress=StopAfter("fedavg", 1))
 
 
 def test_resuming_what_is_done_does_nothing(whole: fo.RunResult) -> None:

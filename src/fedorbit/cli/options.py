@@ -18,15 +18,14 @@ def _complete_config(incomplete: str) -> list[str]:
     return [name for name in preset_names() if name.startswith(incomplete)] + files
 
 
-ConfigArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="[CONFIG]",
-        help="A preset (see [bold]fedorbit config list[/bold]) or a TOML file.",
-        autocompletion=_complete_config,
-        show_default=True,
-    ),
-]
+_CONFIG = typer.Argument(
+    metavar="[CONFIG]",
+    help="A preset (see [bold]fedorbit config list[/bold]) or a TOML file.",
+    autocompletion=_complete_config,
+    show_default=True,
+)
+ConfigArgument = Annotated[str, _CONFIG]
+OptionalConfigArgument = Annotated[str | None, _CONFIG]
 Overrides = Annotated[
     list[str] | None,
     typer.Option(

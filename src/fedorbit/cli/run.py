@@ -1,5 +1,6 @@
 """`fedorbit run` and `fedorbit methods`: train a constellation."""
 
+import shlex
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,7 +8,7 @@ from typing import Annotated, Any
 import rich.progress
 import typer
 
-from fedorbit.cli.options import AsJson, ConfigArgument, Overrides
+from fedorbit.cli.options import AsJson, OptionalConfigArgument, Overrides
 from fedorbit.cli.output import (
     Column,
     RichProgress,
@@ -19,18 +20,19 @@ from fedorbit.cli.output import (
     stdout,
 )
 from fedorbit.config import Config, load_config
+from fedorbit.errors import RunError
 from fedorbit.simulation.records import Record
 
 DEFAULT = "quickstart"
 JSON_KEYS = (
-    "method", "accuracy", "spread", "per_orbit", "beta", "rounds", "samples_trained",
-    "gs_uplink_bytes", "gs_downlink_bytes", "isl_bytes", "unlinked_bytes", "uplink_vs_fedavg",
-    "seconds",
+    "method", "accuracy", "spread", "per_orbit", "similarity", "beta", "rounds",
+    "samples_trained", "gs_uplink_bytes", "gs_downlink_bytes", "isl_bytes", "unlinked_bytes",
+    "uplink_vs_fedavg", "seconds",
 )  # fmt: skip
 
 
 def run(
-    config: ConfigArgument = DEFAULT,
+    config: OptionalConfigArgument = None,
     overrides: Overrides = None,
     method: Annotated[
         list[str] | None,
@@ -49,7 +51,8 @@ def run(
 ) -> None:
     """Train a constellation and compare methods.
 
-    Ctrl-C stops a run and keeps what it has; --resume goes on to the same result.
+    Without CONFIG it is the quickstart. Ctrl-C stops a run and keeps what it has; --resume goes on
+    to the same result, and how it is executed may be changed on the way.
 
     [bold]Examples[/bold]
 
@@ -57,7 +60,7 @@ def run(
 
     fedorbit run paper -m fedorbit -o partition.scheme=pathological --out runs/path
 
-    fedorbit run --resume runs/path
+    fedorbit run --resume runs/path -o engine.workers=1
 
     fedorbit run paper -o run.links=causal -o methods.fedorbit.rho=0.9
     """
@@ -67,21 +70,27 @@ def run(
     changes = [*(overrides or [])]
     if method:
         changes.append(f"run.method=[{', '.join(repr(name) for name in method)}]")
+    if resume is not None and out is not None:
+        raise RunError(
+            f"--out {out} cannot be used with --resume {resume}: a run goes on in its own folder; "
+            "leave out one of the two"
+        )
     watcher = RichRunProgress(quiet)
     preparing = None if quiet else RichProgress()
     warnings.showwarning = _show_warning
     try:
         if resume is not None:
-            given = load_config(config, changes) if config != DEFAULT or changes else None
+            given = None
+            if config or changes:
+                given = load_config(config or runs.config_file(resume), changes)
             result = runs.resume(resume, given, progress=watcher, preparing=preparing)
         else:
-            loaded = load_config(config, changes)
+            loaded = load_config(config or DEFAULT, changes)
             watcher.notice = _slow_path_notice(loaded)
             result = runs.run(loaded, out, progress=watcher, preparing=preparing)
     except StopRequested as stop:
-        stderr.print(
-            f"{stop}; nothing is lost: go on with `fedorbit run --resume DIR`", soft_wrap=True
-        )
+        command = shlex.join(["fedorbit", "run", "--resume", str(stop.folder)])
+        stderr.print(f"{stop}; nothing is lost: go on with `{command}`", soft_wrap=True)
         raise typer.Exit(128 + stop.signal_number) from None
     if as_json:
         print_json({"runs": [_json_row(r.summary, r.folder) for r in result.runs]})
@@ -209,7 +218,12 @@ def _print_comparison(summaries: list[dict[str, Any]]) -> None:
             f"{row['unlinked_bytes'] / 1e6:.0f} MB",
         )
     table.print()
-    stdout.print(f"Class similarity beta = {summaries[0]['beta']:.3f}.")
+    similarity = summaries[0].get("similarity")
+    if similarity is not None:  # a run of long ago did not tell
+        stdout.print(f"Class similarity of the orbits: {similarity:.3f}")
+    for row in summaries:
+        if row.get("beta") not in (None, similarity):
+            stdout.print(f"{row['method']} blends with beta = {row['beta']:.3f}")
 
 
 def _json_row(summary: dict[str, Any], folder: Path) -> dict[str, Any]:

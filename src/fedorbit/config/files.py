@@ -117,7 +117,7 @@ def apply_overrides(values: Values, overrides: Iterable[str]) -> Values:
 
 def _parse_override(override: str) -> tuple[list[str], Any, str]:
     key, equals, text = override.partition("=")
-    parts = key.strip().split(".")
+    parts = split_key(key.strip())
     if not equals or not all(parts):
         raise ConfigError(f"override {override!r} must look like section.key=value")
     try:
@@ -125,6 +125,16 @@ def _parse_override(override: str) -> tuple[list[str], Any, str]:
     except ValueError:  # no TOML, or a number of thousands of digits
         value = text.strip()
     return parts, value, override
+
+
+def split_key(key: str) -> list[str]:
+    """Divide a key at its dots, but for those in the name of a method: `methods.a.b:Mine.trim`."""
+    parts = key.split(".")
+    if parts[0] != "methods" or len(parts) < 3:
+        return parts
+    if ":" in parts[-1]:  # a method's whole table
+        return ["methods", ".".join(parts[1:])]
+    return ["methods", ".".join(parts[1:-1]), parts[-1]]
 
 
 def _override_station(values: Values, parts: list[str], value: object, override: str) -> Values:

@@ -55,7 +55,9 @@ class Ditto(MatchedEffort):
         personal = state["personal"].copy()
         for orbit in orbits:
             personal[orbit] = trained.pop(fleet.orbits + orbit)
-        return {**average_at_ground(state, t, fleet, received, trained), "personal": personal}
+        # Nobody uses the mean but those who train: an orbit out of view needs no copy of it.
+        after = average_at_ground(state, t, fleet, received, trained, recipients=orbits)
+        return {**after, "personal": personal}
 
     def models(self, state: State) -> Vector:
         """Every orbit uses its personal model."""

@@ -86,13 +86,22 @@ def receive_global(state: State, t: int, fleet: Fleet, orbits: list[int]) -> Vec
 
 
 def average_at_ground(
-    state: State, t: int, fleet: Fleet, received: Vector, trained: dict[int, Vector]
+    state: State,
+    t: int,
+    fleet: Fleet,
+    received: Vector,
+    trained: dict[int, Vector],
+    recipients: list[int] | None = None,
 ) -> State:
-    """Average the uploaded orbit models by samples (`eq:fedavg_global`) and hand the mean out."""
+    """Average the uploaded orbit models by samples (`eq:fedavg_global`) and hand the mean out.
+
+    To all orbits in reach, since they use it; or to the recipients alone.
+    """
     orbits = sorted(trained)
     uploads = [fleet.upload(t, orbit, trained[orbit]) for orbit in orbits]
     w = weighted_mean(uploads, fleet.orbit_samples(t)[orbits], otherwise=state["global"])
     after = {**state, "global": w, "received": received}
     if orbits:
-        after["received"] = receive_global(after, t, fleet, fleet.reachable(t))
+        recipients = fleet.reachable(t) if recipients is None else recipients
+        after["received"] = receive_global(after, t, fleet, recipients)
     return after

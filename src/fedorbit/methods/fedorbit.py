@@ -22,6 +22,8 @@ Departures from the paper
 - An orbit without samples trains nothing and has q_l = 0.
 - With causal links, orbits out of view exchange nothing with the GS: it goes on with their last
   upload, and they with what they have on board.
+- With `continuous = false`, orbits out of view neither train nor exchange anything, whatever the
+  links are: blending untrained extractors in every round would wear them down to their mean.
 - An orbit that has left stays in the aggregation with its last upload and counts, at rho^sigma;
   its effort q_l is 0 with ideal links, and that of its last upload with causal ones.
 """
@@ -46,7 +48,7 @@ class FedOrbit(EffortSchedule, Method):
 
     rho: float = Field(0.95, gt=0, le=1, description="staleness factor of classifier rows")
     kappa: float = Field(0.5, ge=0, le=1000, description="return-rate dampening; 0: off")
-    continuous: bool = Field(True, description="train orbits that are out of view")
+    continuous: bool = Field(True, description="orbits out of view train too, and take part")
     class_rows: bool = Field(True, description="aggregate rows by class ownership, not by samples")
     magnitude_features: bool = Field(
         True, description="aggregate an orbit's features by update magnitude, not by samples"
@@ -55,7 +57,12 @@ class FedOrbit(EffortSchedule, Method):
         True, description="weight orbits' features by training effort, not by samples"
     )
     beta: float | None = Field(None, ge=0, le=1, description="fixed blend; unset: from the classes")
-    similarity_smoothing: float = Field(SIMILARITY_SMOOTHING, ge=0, le=1)
+    similarity_smoothing: float = Field(
+        SIMILARITY_SMOOTHING,
+        ge=0,
+        le=1,
+        description="share of the uniform histogram in beta; 0: the literal equation",
+    )
     blend: Literal["own", "literal"] = Field("own", description="which extractor is blended")
 
     def start(self, fleet: Fleet) -> State:
@@ -88,8 +95,9 @@ class FedOrbit(EffortSchedule, Method):
         after = {**state, "model": state["model"].copy()}
         for orbit, model in fleet.run(programs).items():
             after["model"][orbit] = model
-        if fleet.reachable(t):
-            self._meet_at_ground(state, after, quality, t, fleet)
+        # Who did not train has no news to tell: without dark training, those in view meet alone.
+        if meeting := fleet.reachable(t) if self.continuous else visible:
+            self._meet_at_ground(state, after, quality, meeting, t, fleet)
         return after
 
     def dampened(self, rate: float, tau: int, tau_max: int) -> float:
@@ -138,14 +146,19 @@ class FedOrbit(EffortSchedule, Method):
         return combined
 
     def _meet_at_ground(
-        self, before: State, after: State, quality: NDArray[Any], t: int, fleet: Fleet
+        self,
+        before: State,
+        after: State,
+        quality: NDArray[Any],
+        meeting: list[int],
+        t: int,
+        fleet: Fleet,
     ) -> None:
-        """Upload, aggregate at the GS, and blend in every orbit that can be reached."""
-        reachable = fleet.reachable(t)
+        """Upload, aggregate at the GS, and blend in every orbit that takes part."""
         after |= {key: before[key].copy() for key in ("uploaded", "quality", "counts")}
-        if fleet.links == "ideal":
+        if fleet.links == "ideal" and self.continuous:
             after["quality"] = quality  # known of everybody, and 0 of those who are away
-        for orbit in reachable:
+        for orbit in meeting:
             after["uploaded"][orbit] = fleet.upload(t, orbit, after["model"][orbit])
             after["quality"][orbit] = quality[orbit]
             after["counts"][orbit] = fleet.orbit_class_counts(t)[orbit]
@@ -155,7 +168,7 @@ class FedOrbit(EffortSchedule, Method):
         features, beta = fleet.layout.features, np.float32(self.similarity(t, fleet))
         own = after["model"] if self.blend == "own" else before["model"]
         model = after["model"].copy()
-        for orbit in reachable:
+        for orbit in meeting:
             received = fleet.download(t, orbit, after["global"])
             personal = (1 - beta) * own[orbit, features] + beta * received[features]  # eq:m_blend
             model[orbit] = received

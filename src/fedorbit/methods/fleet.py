@@ -50,7 +50,7 @@ class Ledger:
     isl_bytes: int = 0
     unlinked_bytes: int = 0
     epochs: list[int] = field(default_factory=list)
-    """Local epochs of each orbit's satellites in this round alone."""
+    """Local epochs of each orbit's satellites in this round alone, times models trained."""
 
 
 class Fleet:
@@ -197,30 +197,31 @@ class Fleet:
         try:
             jobs = next(program)
             while True:
-                for job in jobs:
-                    self._book(job)
-                self._book_exchange(jobs)
+                if jobs:
+                    self._book(jobs)
                 jobs = program.send((yield jobs))
         except StopIteration as stop:
             result: Result = stop.value
             return result
 
-    def _book(self, job: LocalJob) -> None:
-        samples = self.samples(job.key[0])
-        trained = samples.sum() if self._is_pooled(job) else samples[job.satellite]
-        models = 1 if job.personal is None else 2
-        self.ledger.samples_trained += models * job.epochs * int(trained)
+    def _book(self, jobs: list[LocalJob]) -> None:
+        """Book the jobs of one orbit, or the one job on everybody's data.
 
-    def _book_exchange(self, jobs: list[LocalJob]) -> None:
-        """An orbit of N satellites sends N - 1 models out and N - 1 back to aggregate them."""
-        if not jobs or self._is_pooled(jobs[0]):
-            return
-        orbit = int(self.orbit_of_satellite[jobs[0].satellite])
-        satellites = int(self._roster(jobs[0].key[0]).satellites_of_orbit[orbit])
-        models = 1 if jobs[0].personal is None else 2
-        model_bytes = BYTES_PER_PARAMETER * jobs[0].start.size
-        self.ledger.isl_bytes += 2 * (satellites - 1) * models * model_bytes
-        self.ledger.epochs[orbit] += jobs[0].epochs
+        An orbit of N satellites sends N - 1 models out and N - 1 back to aggregate them.
+        """
+        first, t = jobs[0], jobs[0].key[0]
+        models = 1 if first.personal is None else 2
+        roster, ledger = self._roster(t), self.ledger
+        if self._is_pooled(first):
+            orbits, trained = roster.orbits, first.epochs * int(roster.samples.sum())
+        else:
+            orbits = [int(self.orbit_of_satellite[first.satellite])]
+            trained = sum(job.epochs * int(roster.samples[job.satellite]) for job in jobs)
+            exchanged = 2 * (int(roster.satellites_of_orbit[orbits[0]]) - 1) * models
+            ledger.isl_bytes += exchanged * BYTES_PER_PARAMETER * first.start.size
+        ledger.samples_trained += models * trained
+        for orbit in orbits:
+            ledger.epochs[orbit] += models * first.epochs
 
     def _is_pooled(self, job: LocalJob) -> bool:
         return not 0 <= job.satellite < len(self.orbit_of_satellite)

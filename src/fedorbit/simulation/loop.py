@@ -3,8 +3,8 @@
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
@@ -21,12 +21,14 @@ from fedorbit.simulation.records import Record, RecordFile, headline, read_recor
 from fedorbit.simulation.world import World
 
 
-class StopRequested(BaseException):
-    """Somebody wants the run to end now; it can be resumed."""
+class StopRequested(KeyboardInterrupt):
+    """Somebody wants the run to end now; it can be resumed from `folder`."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signal_number).name}")
         self.signal_number = signal_number
+        self.folder: Path | None = None
+        """The run's folder, once the run knows of the stop."""
 
 
 class RunProgress(Protocol):
@@ -107,9 +109,12 @@ def _rounds(
                 save(folder, done)
                 saved = done.rounds_done
             progress.round_done(t, record)
-    except StopRequested:
+    except BaseException as reason:
         if done.rounds_done > saved:
-            save(folder, done)
+            # A full disk must not hide what went wrong; but a stop promises that nothing is lost.
+            forgivable = () if isinstance(reason, StopRequested) else (OSError,)
+            with _deaf_to_signals(), suppress(*forgivable):
+                save(folder, done)
         raise
     return done
 
@@ -143,12 +148,12 @@ def _summary(
     spent = {key: value for key, value in done.spent.items() if key != "epochs"}
     fedavg_bytes = fleet.fedavg_uplink_bytes(done.rounds_done)
     last = done.rounds_done - 1
-    beta = similarity_coefficient(fleet.orbit_class_counts(last)[fleet.present(last)])
+    similarity = similarity_coefficient(fleet.orbit_class_counts(last)[fleet.present(last)])
     events = [event.model_dump(exclude_none=True) for event in world.config.events]
     return {
         "method": name,
         **headline(read_records(folder)),
-        "beta": beta,
+        "similarity": similarity,
         **method.facts(done.state, last, fleet),
         "rounds": done.rounds_done,
         "links": fleet.links,
@@ -161,19 +166,28 @@ def _summary(
     }
 
 
-@contextmanager
-def _stopping_on_signals() -> Iterator[None]:
+def _stopping_on_signals() -> AbstractContextManager[None]:
     """Turn Ctrl-C and SIGTERM into `StopRequested`, so that a checkpoint can still be written."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set handlers; a notebook's worker does without
-        return
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise StopRequested(number)
 
-    before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
+    return _answering_signals(stop)
+
+
+def _deaf_to_signals() -> AbstractContextManager[None]:
+    """Finish what is being written, however often somebody asks to stop."""
+    return _answering_signals(signal.SIG_IGN)
+
+
+@contextmanager
+def _answering_signals(handler: Callable[[int, FrameType | None], Any] | int) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers; a notebook's worker does without
+        return
+    before = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, previous in before.items():
+            signal.signal(number, previous)

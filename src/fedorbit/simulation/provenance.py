@@ -12,6 +12,7 @@ import torch
 
 from fedorbit import __version__
 from fedorbit.config import Config
+from fedorbit.config.schema import ElementsSection
 
 GIT_TIMEOUT_S = 10.0
 
@@ -32,14 +33,23 @@ def provenance(config: Config, backend: str) -> dict[str, Any]:
 
 
 def config_hash(config: Config) -> str:
-    """SHA-256 of every setting that can change a result, in one canonical spelling.
+    """SHA-256 of every setting that can change a result, in one canonical spelling."""
+    text = json.dumps(what_counts(config), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
-    Of the engine's settings only the backend can: kernel and PyTorch round differently.
+
+def what_counts(config: Config) -> dict[str, Any]:
+    """Return the settings that can change a result, as plain values.
+
+    Of the engine's settings only the backend can: kernel and PyTorch round differently. Of a file
+    its content counts, wherever it lies.
     """
     values = config.model_dump(mode="json")
     values["engine"] = {"backend": values["engine"]["backend"]}
-    text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    section = config.constellation
+    if isinstance(section, ElementsSection) and section.file.is_file():
+        values["constellation"]["file"] = hashlib.sha256(section.file.read_bytes()).hexdigest()
+    return values
 
 
 def source_commit(folder: Path = Path(__file__).parent) -> str | None:

@@ -1,6 +1,7 @@
 """Runs and their folders: one configuration, one or several methods.
 
 DIR/config.toml          the whole configuration, as resolved
+DIR/elements.*           a copy of the satellites' element sets, if they come from a file
 DIR/world.json           what a report shows beside the records: data, contacts, positions
 DIR/accuracy.png, .svg   accuracy per round of all methods
 DIR/METHOD/records.jsonl one line per evaluated round
@@ -8,21 +9,20 @@ DIR/METHOD/summary.json  written when the method is done
 DIR/METHOD/checkpoint-*  the two newest states
 """
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fedorbit.config import Config, load_config
 from fedorbit.config.files import dumps
+from fedorbit.config.schema import ElementsSection
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
-from fedorbit.learning.backends import resolve_backend
 from fedorbit.methods import make_method
 from fedorbit.progress import Progress
-from fedorbit.simulation.loop import NobodyWatches, RunProgress, run_rounds
+from fedorbit.simulation.claim import elements_name, new_folder, only_one, refuse_used
+from fedorbit.simulation.loop import NobodyWatches, RunProgress, StopRequested, run_rounds
+from fedorbit.simulation.provenance import what_counts
 from fedorbit.simulation.records import CONFIG, WORLD, Record, read_records, read_summary
 from fedorbit.simulation.records import method_folder as method_folder
 from fedorbit.simulation.setting import write_setting
@@ -75,26 +75,16 @@ def run(
     preparing: Progress | None = None,
 ) -> RunResult:
     """Run every method of a configuration in a new folder; default `runs/1`, `runs/2` …"""
-    folder = Path(out) if out is not None else _next_free(Path("runs"))
-    config = _with_backend(config)
-    for name in config.run.method:
+    for name in dict.fromkeys((*config.run.method, *config.methods)):  # also what is not run
         make_method(name, config.methods.get(name, {}))
-    if (folder / CONFIG).exists():
-        raise RunError(
-            f"{folder} already holds a run; go on with `fedorbit run --resume {folder}`, "
-            "or choose another --out"
-        )
-    # Hidden files are what a killed start leaves behind; they are nobody's work.
-    if folder.exists() and (
-        not folder.is_dir() or any(not path.name.startswith(".") for path in folder.iterdir())
-    ):
-        raise RunError(f"{folder} is in use and holds no run; choose another --out")
-    # Whatever can go wrong at the start does so here, and leaves no folder behind.
-    world = build_world(config, preparing)
-    world.trainer()
-    with replacing(folder / CONFIG) as partial:
-        partial.write_text(dumps(config), encoding="utf-8")
-    return _run_all(config, folder, progress or NobodyWatches(), preparing, world)
+    if out is not None:  # before anything is put into somebody's folder
+        refuse_used(Path(out), _element_file(config))
+    with new_folder(Path(out) if out is not None else None) as folder:
+        refuse_used(folder, _element_file(config))  # another process may have just begun here
+        world = build_world(config, preparing)
+        config = _store(config, folder, world.trainer().name)
+        world = replace(world, config=config)
+        return _run_all(config, folder, progress or NobodyWatches(), preparing, world)
 
 
 def resume(
@@ -106,29 +96,39 @@ def resume(
 ) -> RunResult:
     """Go on with the run in a folder; a configuration, if given, must be the same."""
     folder = Path(folder)
+    stored = load_config(config_file(folder))
+    if config is not None:
+        config = with_backend_of(stored, config)
+        if keys := differing_keys(stored, config):
+            raise RunError(
+                f"{folder} was started with another configuration; it differs in "
+                f"{', '.join(keys)}; resume without these changes, or start a new run with --out"
+            )
+        # How to run it may change; what is computed may not.
+        stored = stored.model_copy(update={"engine": config.engine})
+    with only_one(folder):
+        return _run_all(stored, folder, progress or NobodyWatches(), preparing)
+
+
+def config_file(folder: Path) -> Path:
+    """Return where the configuration of a run is; refuse a folder without one."""
     if not (folder / CONFIG).is_file():
         raise RunError(f"{folder} holds no run to resume: it has no {CONFIG}")
-    stored = load_config(folder / CONFIG)
-    config = _with_backend(config) if config is not None else None
-    if config is not None and (keys := differing_keys(stored, config)):
-        raise RunError(
-            f"{folder} was started with another configuration; it differs in {', '.join(keys)}; "
-            "resume without these changes, or start a new run with --out"
-        )
-    # How to run it may change; what is computed may not.
-    if config is not None:
-        stored = stored.model_copy(update={"engine": config.engine})
-    return _run_all(stored, folder, progress or NobodyWatches(), preparing)
+    return folder / CONFIG
+
+
+def with_backend_of(stored: Config, config: Config) -> Config:
+    """Return a configuration with the backend that a begun run has settled on, if it is "auto"."""
+    if config.engine.backend != "auto":
+        return config
+    engine = config.engine.model_copy(update={"backend": stored.engine.backend})
+    return config.model_copy(update={"engine": engine})
 
 
 def differing_keys(first: Config, second: Config) -> list[str]:
     """Return settings that differ and could change a result."""
-    a, b = _flat(first.model_dump()), _flat(second.model_dump())
-    return sorted(
-        key
-        for key in a.keys() | b.keys()
-        if a.get(key) != b.get(key) and (not key.startswith("engine.") or key == "engine.backend")
-    )
+    a, b = _flat(what_counts(first)), _flat(what_counts(second))
+    return sorted(key for key in a.keys() | b.keys() if a.get(key) != b.get(key))
 
 
 def _run_all(
@@ -141,47 +141,54 @@ def _run_all(
     from fedorbit.report.run_figures import write_accuracy_figure  # slow to import
 
     methods = {n: make_method(n, config.methods.get(n, {})) for n in config.run.method}
-    with _only_one(folder):
-        if not (folder / WORLD).exists():  # also for runs of a time when there was none
+    if not (folder / WORLD).exists():  # also for runs of a time when there was none
+        world = world or build_world(config, preparing)
+        write_setting(folder, world)
+    runs = []
+    for name, method in methods.items():
+        target = method_folder(folder, name)
+        target.mkdir(exist_ok=True)
+        summary = read_summary(target)
+        if summary is None:
             world = world or build_world(config, preparing)
-            write_setting(folder, world)
-        runs = []
-        for name, method in methods.items():
-            target = method_folder(folder, name)
-            target.mkdir(exist_ok=True)
-            summary = read_summary(target)
-            if summary is None:
-                world = world or build_world(config, preparing)
+            try:
                 summary = run_rounds(world, name, method, target, progress)
-            runs.append(MethodRun(name, target, summary))
-        result = RunResult(folder, tuple(runs))
-        write_accuracy_figure(folder, {r.method: r.records for r in runs})
-    return result
+            except StopRequested as stop:
+                stop.folder = folder
+                raise
+        runs.append(MethodRun(name, target, summary))
+    write_accuracy_figure(folder, {r.method: r.records for r in runs})
+    return RunResult(folder, tuple(runs))
 
 
-@contextmanager
-def _only_one(folder: Path) -> Iterator[None]:
-    """Refuse to run twice in one folder at the same time."""
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"another process runs in {folder}; wait for it or stop it") from None
-        yield
+def _store(config: Config, folder: Path, backend: str) -> Config:
+    """Write down the configuration, and return it as it will be read again.
+
+    The folder holds all that a run needs but its images: element sets are copied into it. Who
+    trains is settled, since kernel and PyTorch round differently and a run keeps its choice.
+    """
+    engine = config.engine.model_copy(update={"backend": backend})
+    config = config.model_copy(update={"engine": engine})
+    with replacing(folder / CONFIG) as partial:
+        elements = _element_file(config)
+        if elements is None:
+            partial.write_text(dumps(config), encoding="utf-8")
+            return config
+        name = elements_name(elements)
+        partial.write_text(dumps(_with_elements(config, Path(name))), encoding="utf-8")
+        with replacing(folder / name) as copy:
+            copy.write_bytes(elements.read_bytes())
+    return _with_elements(config, folder / name)
 
 
-def _with_backend(config: Config) -> Config:
-    """Write down who trains: kernel and PyTorch round differently, and a run keeps its choice."""
-    engine = config.engine
-    backend = resolve_backend(engine.backend, config.model.name, engine.device)
-    return config.model_copy(update={"engine": engine.model_copy(update={"backend": backend})})
+def _element_file(config: Config) -> Path | None:
+    section = config.constellation
+    return section.file if isinstance(section, ElementsSection) else None
 
 
-def _next_free(root: Path) -> Path:
-    number = 1
-    while (root / str(number)).exists():
-        number += 1
-    return root / str(number)
+def _with_elements(config: Config, file: Path) -> Config:
+    section = config.constellation.model_copy(update={"file": file})
+    return config.model_copy(update={"constellation": section})
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

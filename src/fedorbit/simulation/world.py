@@ -60,7 +60,9 @@ class World:
         settings = SgdSettings(
             training.batch, training.momentum, training.weight_decay, training.clip_norm
         )
-        backend = resolve_backend(engine.backend, self.spec.name, engine.device)
+        height, width, channels = self.data.images.shape[1:]
+        shape = (height, width, channels)
+        backend = resolve_backend(engine.backend, self.spec.name, engine.device, shape)
         return make_trainer(backend, self.spec, self.data, settings, engine.device)
 
     def fleet(self, engine: Engine) -> Fleet:

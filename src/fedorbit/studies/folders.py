@@ -16,7 +16,7 @@ from fedorbit.config import Config, load_config
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
 from fedorbit.simulation.records import CONFIG, RECORDS, method_folder, read_summary
-from fedorbit.simulation.runs import differing_keys
+from fedorbit.simulation.runs import differing_keys, with_backend_of
 from fedorbit.studies.grid import Cell
 
 HIDDEN = ".study"
@@ -136,12 +136,9 @@ def log_file(out: Path) -> Path:
 
 def as_started(config: Config, folder: Path) -> Config:
     """Return the configuration with the backend that a begun run has settled on."""
-    if config.engine.backend != "auto" or not (folder / CONFIG).exists():
+    if not (folder / CONFIG).exists():
         return config
-    backend = load_config(folder / CONFIG).engine.backend
-    return config.model_copy(
-        update={"engine": config.engine.model_copy(update={"backend": backend})}
-    )
+    return with_backend_of(load_config(folder / CONFIG), config)
 
 
 def refuse_other_configurations(out: Path, cells: list[Cell]) -> None:

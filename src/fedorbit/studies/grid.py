@@ -12,7 +12,7 @@ from typing import Any
 
 from fedorbit.config import Config, load_config
 from fedorbit.config.explain import nearest
-from fedorbit.config.files import dumps, literal
+from fedorbit.config.files import dumps, literal, split_key
 from fedorbit.config.schema import ElementsSection
 from fedorbit.errors import ConfigError, FedOrbitError
 from fedorbit.methods import find_method, make_method
@@ -210,7 +210,7 @@ def method_label(method: str) -> str:
 def _lookup(config: Config, key: str) -> Any:
     """Return a setting by its key; None for a method's parameter that is not set."""
     value: Any = config
-    for part in key.split("."):
+    for part in split_key(key):
         value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
     return value
 

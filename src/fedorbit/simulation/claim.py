@@ -1,0 +1,108 @@
+"""Who may write into a run's folder: one process at a time, and nobody into somebody else's."""
+
+import fcntl
+import filecmp
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import TextIO
+
+from fedorbit.errors import RunError
+from fedorbit.simulation.records import CONFIG
+
+LOCK = ".lock"
+ROOT = Path("runs")
+
+
+@contextmanager
+def new_folder(out: Path | None) -> Iterator[Path]:
+    """Create a run's folder and hold it; default `runs/1`, `runs/2` …
+
+    A start that fails before there is a configuration leaves nothing behind.
+    """
+    folder, made = _create(out)
+    with only_one(folder):
+        try:
+            yield folder
+        except BaseException:
+            if made and {path.name for path in folder.iterdir()} == {LOCK}:
+                (folder / LOCK).unlink()
+                with suppress(OSError):  # others may use a folder above it by now
+                    for path in made:
+                        path.rmdir()
+            raise
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Hold a run's folder; refuse if another process does."""
+    with _locked(folder / LOCK):
+        yield
+
+
+def refuse_used(folder: Path, elements: Path | None = None) -> None:
+    """Refuse a folder that holds a run or anybody's work.
+
+    What a killed start leaves behind is nobody's: hidden files, and a copy of the element sets.
+    """
+    if (folder / CONFIG).exists():
+        raise RunError(
+            f"{folder} already holds a run; go on with `fedorbit run --resume {folder}`, "
+            "or choose another --out"
+        )
+    if folder.exists() and (
+        not folder.is_dir() or any(not _is_leftover(path, elements) for path in folder.iterdir())
+    ):
+        raise RunError(f"{folder} is in use and holds no run; choose another --out")
+
+
+def _is_leftover(path: Path, elements: Path | None) -> bool:
+    if path.name.startswith("."):
+        return True
+    return (
+        elements is not None
+        and path.name == elements_name(elements)
+        and filecmp.cmp(path, elements, shallow=False)
+    )
+
+
+def elements_name(file: Path) -> str:
+    """How the copy of an element file in a run's folder is called; no other file there is."""
+    return f"elements{file.suffix}"
+
+
+def _create(out: Path | None) -> tuple[Path, list[Path]]:
+    """Return the folder, and all that had to be made for it, innermost first."""
+    if out is not None:
+        missing = _missing(out)
+        out.mkdir(parents=True, exist_ok=True)
+        return out, missing
+    for number in count(1):
+        folder = ROOT / str(number)
+        missing = _missing(folder)
+        with suppress(FileExistsError):  # another process was faster, or it is an old one
+            folder.mkdir(parents=True)
+            return folder, missing
+    raise AssertionError("numbers do not end")
+
+
+def _missing(folder: Path) -> list[Path]:
+    return [path for path in (folder, *folder.parents) if not path.exists()]
+
+
+def _locked(path: Path) -> TextIO:
+    """Open and lock a file; it is locked until it is closed, or its process dies."""
+    lock = None
+    try:
+        lock = path.open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # A start that failed may have removed the file after we opened it.
+        if os.path.samestat(os.fstat(lock.fileno()), path.stat()):
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    if lock is not None:
+        lock.close()
+    raise RunError(f"another process runs in {path.parent}; wait for it or stop it")
