@@ -272,8 +272,8 @@ class MethodConformance:
             true, altered = play(self.method, world), play(self.method, changed)
             for one, other in zip(true[: join["round"] + 1], altered, strict=False):
                 assert_same(one, other)
-            last = [self.method.models(states[-1]) for states in (true, altered)]
-            assert not np.array_equal(*last), "the change of images must have had an effect at all"
+            ours, theirs = (self.method.models(states[-1]) for states in (true, altered))
+            assert not np.array_equal(ours, theirs), "the change must have had an effect at all"
 
     def test_survives_losses(self) -> None:
         """A satellite, an orbit, or everybody may be lost."""
