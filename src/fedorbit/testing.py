@@ -300,8 +300,8 @@ class MethodConformance:
             true, altered = play(self.method, world), play(self.method, changed)
             for one, other in zip(true[: join["round"] + 1], altered, strict=False):
                 assert_same(one, other)
-            ends = [self.method.models(states[-1]) for states in (true, altered)]
-            assert not np.array_equal(ends[0], ends[1]), "the images must have had an effect at all"
+            ours, theirs = (self.method.models(states[-1]) for states in (true, altered))
+            assert not np.array_equal(ours, theirs), "the change must have had an effect at all"
 
     def test_survives_losses(self) -> None:
         """A satellite, an orbit, or everybody may be lost."""

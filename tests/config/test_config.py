@@ -79,6 +79,19 @@ def test_presets_load_and_survive_being_printed(preset: str, written) -> None:
         ("[partition]\nscheme = 'iid'", "partition.scheme must be one of pathological, dirichlet, ground-track, got 'iid'"),
         ("[partition]\nscheme = 'ground-track'\nswath_half_width_km = 9\nmin_elevation_deg = 9", "exclude each other"),
         ("seed = -1", "seed must be at least 0"),
+        ("[[events]]\nround = 1\nkind = 'leave'", "events.0: set exactly one of orbit and satellite"),
+        ("[[events]]\nround = 1\nkind = 'leave'\norbit = 1\nsatellite = 2", "events.0: set exactly one of orbit and satellite"),
+        ("[[events]]\nround = 1\nkind = 'lose'\norbit = 1", "events.0.kind must be one of 'leave', 'join', got 'lose'"),
+        ("[[events]]\nround = -1\nkind = 'leave'\norbit = 1", "events.0.round must be at least 0 and at most 10000000, got -1"),
+        ("[[events]]\nkind = 'leave'\norbit = 1", "events.0.round is missing"),
+        ("[[events]]\nround = 1\nkind = 'leave'\nplane = 1", "unknown key 'events.0.plane'"),
+        ("events = 3", "events must be a list, got 3"),
+        ("events = [{round=5, kind='leave', orbit=1}, {round=2, kind='leave', orbit=1}]",
+         "events.0: orbit 1 cannot leave in round 5, it is away since round 2; remove one of the two events"),
+        ("events = [{round=2, kind='join', satellite=1}, {round=5, kind='join', satellite=1}]",
+         "events.1: satellite 1 cannot join in round 5, it is there since round 2"),
+        ("events = [{round=2, kind='join', orbit=1}, {round=2, kind='leave', orbit=1}]",
+         "events.1: orbit 1 has another event in round 2; keep one of them"),
         ("[constellation", "is not valid TOML"),
         ("extends = 'papre'", "extends must name a preset, got 'papre' (did you mean 'paper'?)"),
     ],
@@ -88,6 +101,17 @@ def test_mistakes_get_one_sentence_with_the_remedy(written, text: str, expected:
     assert expected in message
     assert message.startswith("my.toml")
     assert "\n" not in message
+
+
+def test_events_are_read_overridden_and_printed(written) -> None:
+    leaving = {"round": 2, "kind": "leave", "orbit": 1}
+    joining = {"round": 4, "kind": "join", "satellite": 1}  # another one, although of that orbit
+    config = Config.model_validate({"events": [leaving, joining]})
+    assert [event.subject for event in config.events] == [("orbit", 1), ("satellite", 1)]
+    assert load_config(written(dumps(config))) == config
+    text = "events=[{round=2, kind='leave', orbit=1}, {round=4, kind='join', satellite=1}]"
+    assert load_config(written(""), [text]) == config
+    assert Config().events == ()
 
 
 def test_quickstart_is_the_papers_setting_with_other_images() -> None:

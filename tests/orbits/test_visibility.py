@@ -1,9 +1,11 @@
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fedorbit.config import load_config
+from fedorbit.orbits import visibility
 from fedorbit.orbits.constellation import walker
 from fedorbit.orbits.earth import SPHERE, WGS84
 from fedorbit.orbits.visibility import (
@@ -13,6 +15,7 @@ from fedorbit.orbits.visibility import (
     compute_schedule,
     round_times_s,
 )
+from fedorbit.presence import Presence
 from fedorbit.scenario import build_constellation, build_schedule
 
 LONDON = GroundStation("London", 51.0, -0.1, 10.0)
@@ -71,6 +74,24 @@ def test_an_orbit_is_visible_when_any_satellite_is_for_any_station() -> None:
     alone = [compute_schedule(constellation, [s], times_s).visible for s in stations]
     np.testing.assert_array_equal(schedule.visible, alone[0] | alone[1])
     assert alone[0].any() and alone[1].any() and not schedule.visible.all()
+
+
+@pytest.mark.parametrize("chunk_values", [1_000_000, 40])
+def test_only_satellites_that_are_there_make_an_orbit_visible(chunk_values, monkeypatch) -> None:
+    monkeypatch.setattr(visibility, "CHUNK_VALUES", chunk_values)
+    constellation = walker(3, 4, 1, 1200.0, 70.0)
+    times_s = round_times_s(60, 600.0)
+    # Every satellite as an orbit of its own tells who is seen.
+    alone = replace(constellation, orbit_of_satellite=np.arange(12))
+    seen = compute_schedule(alone, [LONDON], times_s).visible
+    there = np.ones((60, 12), dtype=bool)
+    there[17:, 0] = there[30:, 4:8] = there[:41, 9] = False
+    presence = Presence(np.array([0, 17, 30, 41]), there[[0, 17, 30, 41]])
+    schedule = compute_schedule(constellation, [LONDON], times_s, presence=presence)
+    expected = (seen & there).reshape(60, 3, 4).any(axis=2)
+    np.testing.assert_array_equal(schedule.visible, expected)
+    whole = compute_schedule(constellation, [LONDON], times_s).visible
+    assert (whole & ~expected).any(axis=0).all(), "every orbit must have lost a contact"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 import fedorbit as fo
 from fedorbit.config import Config
-from fedorbit.errors import ModelError, RunError
+from fedorbit.errors import ConfigError, ModelError, RunError
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.simulation import checkpoint, loop, runs
 from fedorbit.simulation.records import headline, read_records
@@ -348,3 +348,54 @@ def test_a_state_is_only_data(whole: fo.RunResult) -> None:
 
 def test_method_folder_names_are_safe() -> None:
     assert runs.method_folder(Path("a"), "../x:Y").parent == Path("a")
+
+
+EVENTS = [
+    {"round": 2, "kind": "leave", "orbit": 1},
+    {"round": 3, "kind": "leave", "satellite": 0},
+    {"round": 5, "kind": "join", "orbit": 2},
+    {"round": 6, "kind": "join", "orbit": 1},
+]
+PRESENT = [[0, 1], [0, 1], [0], [0], [0], [0, 2], [0, 1, 2], [0, 1, 2]]
+
+
+def test_records_and_summary_tell_of_events(tmp_path: Path) -> None:
+    result = fo.run(small(events=EVENTS), tmp_path / "run")
+    for run in result.runs:
+        assert [record["present"] for record in run.records] == PRESENT
+        for record, present in zip(run.records, PRESENT, strict=True):
+            assert set(record["visible"]) <= set(present)
+            accuracies = record["orbit_accuracy"]
+            assert [o for o in range(3) if accuracies[o] is not None] == present
+            assert [o for o in range(3) if record["orbit_loss"][o] is not None] == present
+            there = [accuracies[o] for o in present]
+            assert record["accuracy"] == pytest.approx(np.mean(there))
+            assert record["spread"] == pytest.approx(max(there) - min(there))
+        assert run.summary["events"] == EVENTS
+    assert [row["present_orbits"] for row in result.table()[:ROUNDS]] == [len(p) for p in PRESENT]
+    assert fo.load_config(result.folder / "config.toml").events == small(events=EVENTS).events
+
+
+def test_without_events_records_do_not_speak_of_them(whole: fo.RunResult) -> None:
+    for run in whole.runs:
+        assert "events" not in run.summary
+        assert not any("present" in record for record in run.records)
+
+
+@pytest.mark.parametrize("t", [1, 2, 4, 5])
+def test_a_run_resumes_across_events(tmp_path: Path, t: int) -> None:
+    config = small(events=EVENTS, run={"method": "fedorbit", "links": "causal"})
+    never_stopped = fo.run(config, tmp_path / "whole").runs[0]
+    with pytest.raises(loop.StopRequested):
+        fo.run(config, tmp_path / "stopped", progress=StopAfter("fedorbit", t))
+    resumed = fo.resume(tmp_path / "stopped").runs[0]
+    assert timeless(resumed.records) == timeless(never_stopped.records)
+    with pytest.raises(RunError, match="differs in events"):
+        fo.resume(tmp_path / "stopped", small(run={"method": "fedorbit", "links": "causal"}))
+
+
+def test_an_event_of_nobody_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    nobody = {"round": 2, "kind": "leave", "satellite": 6}
+    with pytest.raises(ConfigError, match=r"events\.0\.satellite must be below 6"):
+        fo.run(small(events=[nobody]), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -18,6 +18,7 @@ from fedorbit.simulation.records import read_records
 from fedorbit.studies import Study, load_study, run, status, write_study
 from fedorbit.studies.folders import RunState, claim, is_claimed, write_failure
 from fedorbit.studies.runner import time_left_s
+from tests.orbits.element_files import made_satellite, tle_text
 from tests.simulation.test_runs import timeless
 from tests.studies import small
 
@@ -68,7 +69,7 @@ def test_killed_in_the_middle_and_resumed(tmp_path: Path) -> None:
     wait_until(lambda: records_of(out, first) >= 6)
     kill(whole.pid, *children(whole))
     whole.communicate()
-    wait_until(lambda: not is_claimed(out, first))  # nobody waits for a grandchild's death
+    wait_until(lambda: not is_claimed(out, first))  # the dead worker's lock goes with it, soon
     assert [s.state for s in status(study, out)] == ["interrupted", "missing"]
 
     # Now the parent alone: its worker must neither go on nor lose what it has.
@@ -238,3 +239,21 @@ def test_a_folder_can_be_run_again_without_its_file(tiny: Study, tmp_path: Path)
     write_study(tiny, out)
     (tmp_path / "tiny.toml").unlink()
     assert [c.config for c in load_study(out).runs] == [c.config for c in tiny.runs]
+
+
+def test_a_study_of_real_satellites_can_be_looked_at_and_resumed(tmp_path: Path) -> None:
+    satellites = [(f"S{raan}", made_satellite(raan + 1, raan)) for raan in (0, 90)]
+    (tmp_path / "fleet.tle").write_text(tle_text(satellites))
+    (tmp_path / "base.toml").write_text(
+        "extends = 'quickstart'\n[constellation]\nkind = 'elements'\nfile = 'fleet.tle'\n"
+        "[schedule]\nrounds = 4\n[data.synthetic]\nclasses = 4\nsamples = 120\nsize = 16\n"
+        "[run]\nrounds = 4\n"
+    )
+    path = tmp_path / "real.toml"
+    path.write_text("title = 'real'\nbase = 'base.toml'\n[[grid]]\nmethod = ['local']\n")
+    out, study = tmp_path / "out", load_study(path)
+    assert [s.state for s in run(study, out)] == ["done"]
+    [summary] = (out / study.runs[0].slug).glob("*/summary.json")
+    summary.unlink()
+    assert [s.state for s in status(study, out)] == ["interrupted"]
+    assert [s.state for s in run(study, out)] == ["done"]

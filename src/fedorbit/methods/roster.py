@@ -36,7 +36,9 @@ class Roster:
         class_counts = np.where(there[:, None], class_counts, 0)
         orbit_class_counts = np.zeros((orbits, class_counts.shape[1]), dtype=np.int64)
         np.add.at(orbit_class_counts, orbit_of_satellite, class_counts)
-        samples = class_counts.sum(axis=1)
+        samples, orbit_samples = class_counts.sum(axis=1), orbit_class_counts.sum(axis=1)
+        for counts in (class_counts, orbit_class_counts, samples, orbit_samples):
+            counts.flags.writeable = False  # lent to methods for many rounds
         trainers: list[list[int]] = [[] for _ in range(orbits)]
         for satellite in np.flatnonzero(samples):
             trainers[orbit_of_satellite[satellite]].append(int(satellite))
@@ -46,6 +48,6 @@ class Roster:
             class_counts=class_counts,
             orbit_class_counts=orbit_class_counts,
             samples=samples,
-            orbit_samples=orbit_class_counts.sum(axis=1),
+            orbit_samples=orbit_samples,
             trainers=trainers,
         )
