@@ -12,6 +12,7 @@ from fedorbit.errors import RunError
 from fedorbit.report.curves import against, headline_rows, orbit_accuracies, visible_windows
 from fedorbit.report.document import MAX_POINTS, page_document
 from fedorbit.report.page import build_page, write_page
+from fedorbit.report.paper_figures import write_figures
 from fedorbit.report.replicates import Comparison, compare
 from fedorbit.report.runfiles import read_runs
 from tests.report.run_folders import EVIL, ROUNDS, VISIBLE, record, world, write_run
@@ -90,6 +91,24 @@ def test_an_unfinished_run_is_shown_as_far_as_it_got(tmp_path: Path) -> None:
     page = build_page(comparison)
     assert "ditto (unfinished, 6 of 12 rounds)" in page
     assert "ditto in run is not finished: 6 of 12 rounds are recorded." in page
+
+
+def test_a_setting_that_has_not_begun_is_named(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", {"fedavg": 50.0})
+    waiting = write_run(
+        tmp_path / "b",
+        {"fedavg": 50.0},
+        partition={"scheme": "pathological"},
+        unfinished=("fedavg",),
+    )
+    (waiting / "fedavg" / "records.jsonl").unlink()
+    comparison = compared(tmp_path)
+    page = build_page(comparison)
+    assert "No round of this setting is recorded yet." in page
+    assert "fedavg in b is not finished: 0 of 12 rounds are recorded." in page
+    written = write_figures(tmp_path / "figures", comparison)
+    assert {"accuracy-dirichlet.pdf"} <= {path.name for path in written}
+    assert not any("pathological" in path.name for path in written)
 
 
 def test_the_centralised_bound_does_not_compete(tmp_path: Path) -> None:

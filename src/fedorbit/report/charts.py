@@ -14,6 +14,11 @@ TABLE_ROWS = 25
 
 def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Html:
     """Build all charts of a setting."""
+    if not begun(setting):
+        nothing = tag("p", "No round of this setting is recorded yet.", class_="small")
+        return tag(
+            "section", tag("h2", setting.label), nothing, class_="setting", data_setting=number
+        )
     rows = headline_rows(setting)
     labels = {c["series"]: s.label for c, s in zip(shown["accuracy"], begun(setting), strict=True)}
     seeds = max(len(row.seeds) for row in rows)

@@ -61,7 +61,7 @@ def visible_windows(setting: Setting) -> list[list[list[int]]] | None:
         windows: list[list[list[int]]] = setting.run.world["visible"]
         return windows
     longest = max((r for s in setting.series for r in s.replicates), key=lambda r: r.rounds_done)
-    if len(longest.records) != longest.rounds_done:
+    if not longest.records or len(longest.records) != longest.rounds_done:
         return None
     visible: list[list[list[int]]] = [[] for _ in longest.records[0]["orbit_accuracy"]]
     for record in longest.records:

@@ -41,7 +41,7 @@ def write_figures(
     progress.start("drawing figures", len(comparison.settings) * len(FIGURES), "figures")
     written = []
     try:
-        for setting in comparison.settings:
+        for setting in filter(begun, comparison.settings):
             slug = re.sub(r"[^a-z0-9.]+", "-", setting.label.lower()).strip("-.")
             for name, draw in FIGURES.items():
                 figure = draw(setting, comparison.labels)
