@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from fedorbit import studies
 from fedorbit.cli import main, output
 from tests.studies import small
 
@@ -97,12 +96,11 @@ def test_ctrl_c_keeps_what_there_is(tmp_path: Path) -> None:
     assert 5 <= rounds < 200
 
 
-def test_shipped_studies_are_listed_and_shown(fedorbit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shipped_studies_are_listed_and_shown(fedorbit) -> None:
     text, _ = fedorbit("study", "show", "paper-eurosat")
     assert tomllib.loads(text)["common"]["seed"] == [0, 1, 2]
     shown = json.loads(fedorbit("study", "show", "ablation", "--json")[0])
     assert shown["base"] == "paper"
-    monkeypatch.setattr(studies, "shipped_names", lambda: ["ablation", "paper-eurosat"])
     rows = json.loads(fedorbit("study", "list", "--json")[0])["studies"]
     assert rows["paper-eurosat"] == {
         "title": "the paper's comparison on EuroSAT",
