@@ -6,6 +6,7 @@ from fedorbit.report.replicates import Comparison
 from fedorbit.report.statistics import Estimate
 from fedorbit.report.wording import NOT_KNOWN, amount, percent
 
+SHOWN_NOTES = 5
 COLOURS = 7
 MARKS = (
     "m-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0z",
@@ -24,9 +25,12 @@ def notes(comparison: Comparison) -> Html | None:
     """Say what is unfinished or missing."""
     if not comparison.notes:
         return None
-    return tag(
-        "div", tag("ul", *(tag("li", n) for n in comparison.notes)), class_="note", role="note"
-    )
+    items = [tag("li", note) for note in comparison.notes]
+    more = None
+    if len(items) > SHOWN_NOTES:
+        summary = tag("summary", f"and {len(items) - SHOWN_NOTES} more")
+        more = tag("details", summary, tag("ul", *items[SHOWN_NOTES:]))
+    return tag("div", tag("ul", *items[:SHOWN_NOTES]), more, class_="note", role="note")
 
 
 def headline(comparison: Comparison) -> Html:

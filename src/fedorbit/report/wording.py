@@ -70,8 +70,7 @@ def figures_in_words(rows: Sequence[HeadlineRow], key: str, unit: str) -> str:
 
 
 def _dataset(setting: Setting) -> str:
-    world = setting.run.world
-    name = world["dataset"] if world is not None else setting.run.config.get("data", {}).get("name")
+    name = setting.run.config.get("data", {}).get("name")
     return {"eurosat": "EuroSAT", "so2sat": "So2Sat", "resisc45": "RESISC45"}.get(name, str(name))
 
 

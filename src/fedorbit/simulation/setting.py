@@ -29,7 +29,8 @@ FORMAT = 1
 MAX_POSITIONS = 30_000
 """Satellites x rounds on the map; 13 bytes each."""
 MAX_SIMILARITIES = 200 * 200
-MAX_PLACES = 1500
+MAX_PLACES = 6000
+"""Squares x orbits; 15 bytes each."""
 BIN_SIZES_DEG = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 Ints = NDArray[np.int64]

@@ -40,6 +40,10 @@ function ticks(low, high, about) {
   return found;
 }
 
+function bytes(value) {
+  return value < 1000 ? `${value} B` : `${short(value)}B`;
+}
+
 function short(value) {
   const size = Math.abs(value);
   for (const [unit, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]])
@@ -182,7 +186,7 @@ function heatMap(place, heat) {
       if (value === null) continue;
       const share = Math.round(100 * Math.min(1, Math.max(0, value)));
       const fill = `fill: color-mix(in oklab, var(--heat-high) ${share}%, var(--heat-low))`;
-      const gap = Math.min(1, cell / 6, rowHeight / 6);
+      const gap = cell < 12 || rowHeight < 8 ? 0 : 1;
       const rect = { x: left + c * cell, y, width: cell - gap, height: rowHeight - gap, style: fill };
       const drawn = make("rect", rect, svg);
       make("title", {}, drawn, heat.title(r, c));

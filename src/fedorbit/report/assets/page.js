@@ -127,7 +127,7 @@ function drawClasses(place, setting) {
   const { names, counts } = setting.classes;
   const most = Math.max(...counts.flat(), 1);
   heatMap(place, {
-    rows: names.length, columns: counts.length, rowLabels: names, cell: 64,
+    rows: names.length, columns: counts.length, rowLabels: names, cell: 64, rowHeight: names.length > 45 ? 12 : 22,
     value: (r, c) => Math.sqrt(counts[c][r] / most),
     text: (r, c) => (counts[c][r] ? `${counts[c][r]}` : ""),
     title: (r, c) => `${names[r]}, orbit ${c}: ${counts[c][r]} training samples`,
@@ -152,7 +152,7 @@ function drawTraffic(place, setting) {
     name,
     bars: labelled(setting.traffic).map((row) => {
       const factor = fedavg && fedavg[key] ? `, ${(row[key] / fedavg[key]).toFixed(2)} ×` : "";
-      return { index: row.series, label: row.label, value: row[key], note: row[key] === null ? "not known" : `${short(row[key])}B${factor}` };
+      return { index: row.series, label: row.label, value: row[key], note: row[key] === null ? "not known" : `${bytes(row[key])}${factor}` };
     }),
   }));
   barChart(place, groups);
