@@ -1,6 +1,7 @@
 """What all tests share: a cache of their own, and the real data where it is at hand."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ from hypothesis import settings
 # Shared machines are slow at times: a deadline would fail a test for its neighbours' load.
 settings.register_profile("fedorbit", deadline=None, derandomize=True)
 settings.load_profile("fedorbit")
+
+# A shell that starts the tests in the background has them, and their children, ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -502,11 +502,14 @@ def test_ctrl_c_is_answered_at_once_and_leaves_nothing(own_cache: Path, tmp_path
     line = [sys.executable, "-m", "fedorbit", "data", "partition"]
     big = ["-o", "data.synthetic.samples=2000000"]
     running = subprocess.Popen(line + big, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    while not list(own_cache.glob(".synthetic-*.partial/images.npy")):
-        assert running.poll() is None
-        time.sleep(0.05)
-    running.send_signal(signal.SIGINT)
-    _, message = running.communicate(timeout=60)
+    try:
+        while not list(own_cache.glob(".synthetic-*.partial/images.npy")):
+            assert running.poll() is None
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        _, message = running.communicate(timeout=60)
+    finally:
+        running.kill()
     assert running.returncode == 130
     assert message == "fedorbit: interrupted\n"
     assert not list(own_cache.glob(".*partial*"))
