@@ -58,6 +58,7 @@ def test_a_run_from_the_command_line(fedorbit, tmp_path: Path) -> None:
             "samples_trained", "gs_uplink_bytes", "gs_downlink_bytes", "isl_bytes", "unlinked_bytes", "folder",
         } <= run.keys()  # fmt: skip
         assert run["rounds"] == 4
+        assert run["beta"] == run["similarity"] > 0
         assert 0.0 <= run["accuracy"] <= 100.0
         assert len(run["per_orbit"]) == 3
         assert (tmp_path / run["folder"] / "records.jsonl").is_file()

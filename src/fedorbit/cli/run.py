@@ -227,7 +227,9 @@ def _print_comparison(summaries: list[dict[str, Any]]) -> None:
 
 
 def _json_row(summary: dict[str, Any], folder: Path) -> dict[str, Any]:
-    return {**{key: summary.get(key) for key in JSON_KEYS}, "folder": str(folder)}
+    # Methods that do not blend have no beta of their own; theirs is what the classes give.
+    told = {"beta": summary["similarity"], **summary}
+    return {**{key: told.get(key) for key in JSON_KEYS}, "folder": str(folder)}
 
 
 def _method_row(method: Any) -> dict[str, Any]:
