@@ -36,6 +36,7 @@ demo: .venv/installed
 	$(BIN)/fedorbit orbits --contacts 0 --out demo/orbits
 	$(BIN)/fedorbit data partition quickstart --out demo/partition
 	$(BIN)/fedorbit run --out demo/run
+	$(BIN)/fedorbit report demo/run --out demo/report.html
 
 test: .venv/installed-test
 	sh scripts/install-chromium.sh

@@ -41,7 +41,7 @@ def train(job: LocalJob) -> Trained:
 
 def main(backend: str, repeats: int) -> None:
     prepare(backend)
-    jobs = [LocalJob(k, world.initial_model, 1, 0.01, (0,)) for k in range(20)]
+    jobs = [LocalJob(k, world.initial_model, 5, 0.01, (0,)) for k in range(20)]
     jobs.sort(key=lambda job: -len(world.data.parts[job.satellite]))
     spawn, fork = (multiprocessing.get_context(kind) for kind in ("spawn", "fork"))
     pools: dict[str, Executor] = {

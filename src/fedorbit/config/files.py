@@ -155,6 +155,19 @@ def _override_station(values: Values, parts: list[str], value: object, override:
     return {**values, "stations": stations}
 
 
+def flat_settings(values: Mapping[str, Any], prefix: str = "") -> Values:
+    """Return `section.key: value` for nested tables; entries of a list of tables have numbers."""
+    flat: Values = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= flat_settings(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            flat |= flat_settings({str(i): item for i, item in enumerate(value)}, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
 def dumps(model: BaseModel) -> str:
     """Write a configuration as TOML, every key with its meaning beside it."""
     return "\n".join(_table_lines(model, "")).strip() + "\n"

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fedorbit.config.files import flat_settings
 from fedorbit.report.runfiles import MethodRecords, RunFolder
 
 NOT_A_SETTING = ("seed", "run.method", "engine.device", "engine.workers", "engine.checkpoint_every")
@@ -58,7 +59,7 @@ class Comparison:
 def compare(methods: Sequence[MethodRecords]) -> Comparison:
     """Sort runs into settings and series."""
     runs = list(dict.fromkeys(method.run for method in methods))
-    flat = {run: _flat(run.config) for run in runs}
+    flat = {run: flat_settings(run.config) for run in runs}
     setting_keys = _telling_keys(
         [{k: v for k, v in flat[run].items() if _is_setting(k)} for run in runs]
     )
@@ -145,15 +146,3 @@ def _without_world(runs: Sequence[RunFolder]) -> list[str]:
         f"{', '.join(missing)} left no world.json (made by an older version), so map, classes and "
         "similarity may be missing; `fedorbit run --resume DIR` writes it."
     ]
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            flat |= _flat({str(i): item for i, item in enumerate(value)}, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat

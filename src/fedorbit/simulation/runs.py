@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedorbit.config import Config, load_config
-from fedorbit.config.files import dumps
+from fedorbit.config.files import dumps, flat_settings
 from fedorbit.config.schema import ElementsSection
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
@@ -127,7 +127,7 @@ def with_backend_of(stored: Config, config: Config) -> Config:
 
 def differing_keys(first: Config, second: Config) -> list[str]:
     """Return settings that differ and could change a result."""
-    a, b = _flat(what_counts(first)), _flat(what_counts(second))
+    a, b = flat_settings(what_counts(first)), flat_settings(what_counts(second))
     return sorted(key for key in a.keys() | b.keys() if a.get(key) != b.get(key))
 
 
@@ -189,13 +189,3 @@ def _element_file(config: Config) -> Path | None:
 def _with_elements(config: Config, file: Path) -> Config:
     section = config.constellation.model_copy(update={"file": file})
     return config.model_copy(update={"constellation": section})
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat
