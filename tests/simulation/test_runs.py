@@ -258,6 +258,23 @@ def test_records_cut_short_are_an_error(tmp_path: Path) -> None:
         fo.resume(tmp_path / "stopped")
 
 
+def test_a_damaged_summary_is_an_error_and_can_be_made_again(whole: fo.RunResult) -> None:
+    before, path = whole.runs[0].summary, whole.runs[0].folder / "summary.json"
+    path.write_text("{")
+    with pytest.raises(RunError, match=r"summary\.json is damaged .*; remove it and `fedorbit run"):
+        fo.resume(whole.folder)
+    path.unlink()
+    assert fo.resume(whole.folder).runs[0].summary == before
+
+
+def test_damaged_records_are_an_error(whole: fo.RunResult) -> None:
+    (whole.runs[0].folder / "records.jsonl").write_text("{}\n{\n")
+    with pytest.raises(
+        RunError, match=r"records\.jsonl is damaged .*; run this configuration again"
+    ):
+        fo.resume(whole.folder)
+
+
 def test_another_configuration_is_refused_with_the_keys(tmp_path: Path) -> None:
     stopped_run(tmp_path / "stopped")
     other = small(run={"method": "fedavg", "links": "causal"}, training={"rate": 0.1})

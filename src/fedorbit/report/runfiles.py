@@ -1,6 +1,5 @@
 """Reading what runs left behind: every method of every run found at or below some folders."""
 
-import json
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -119,9 +118,4 @@ def _read_method(run: RunFolder, method: str) -> MethodRecords:
     folder = method_folder(run.path, method)
     if not (folder / RECORDS).exists():
         return MethodRecords(run, method, [], None)
-    try:
-        return MethodRecords(run, method, read_records(folder), read_summary(folder))
-    except json.JSONDecodeError as error:
-        raise RunError(
-            f"{folder}: a record or the summary is damaged ({error}); leave {run.path} out"
-        ) from None
+    return MethodRecords(run, method, read_records(folder), read_summary(folder))

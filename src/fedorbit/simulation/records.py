@@ -57,7 +57,12 @@ def read_records(folder: Path) -> list[Record]:
         lines = (folder / RECORDS).read_bytes().split(b"\n")
     except FileNotFoundError:
         raise RunError(f"{folder} is not a run folder: it has no {RECORDS}") from None
-    return [json.loads(line) for line in lines[:-1]]
+    try:
+        return [json.loads(line) for line in lines[:-1]]
+    except ValueError as error:
+        raise RunError(
+            f"{folder / RECORDS} is damaged ({error}); run this configuration again elsewhere"
+        ) from None
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
@@ -77,25 +82,25 @@ def _finite(value: Any) -> Any:
 
 def read_summary(folder: Path) -> dict[str, Any] | None:
     """Read the summary of a run, if it is finished."""
-    path = folder / SUMMARY
-    if not path.is_file():
-        return None
-    summary: dict[str, Any] = json.loads(path.read_text())
-    return summary
+    return _read_again(folder / SUMMARY, folder.parent)
 
 
 def read_setting(folder: Path) -> dict[str, Any] | None:
     """Read `world.json`; None for a run that was made before there was one."""
-    path = folder / WORLD
+    return _read_again(folder / WORLD, folder)
+
+
+def _read_again(path: Path, run: Path) -> dict[str, Any] | None:
+    """Read a JSON file that resuming the run would write anew; None where there is none."""
     try:
-        setting: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except ValueError as error:
         raise RunError(
-            f"{path} is damaged ({error}); remove it and `fedorbit run --resume {folder}`"
+            f"{path} is damaged ({error}); remove it and `fedorbit run --resume {run}`"
         ) from None
-    return setting
+    return document
 
 
 def headline(records: Sequence[Record]) -> dict[str, Any]:
