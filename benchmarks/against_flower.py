@@ -8,6 +8,10 @@ is not prepared), evaluated after every round, everybody on the same two cores:
     loop       one client after the other, with PyTorch's best number of threads
                (`benchmarks/dataloader_loop.py`)
 
+The other two hold images in one of two ways (`benchmarks/plain_pytorch.py`): `transformed` on
+access, as Flower's guide and torchvision do, or `prepared` as tensors, as fast as can be.
+Fedorbit standardises on the fly, in its kernel.
+
 All three do the same jobs in the same rounds with fedorbit's own aggregation; that the number of
 samples trained is the same is checked, and accuracies are printed. Runs take turns. Two ratios to
 fedorbit are printed: of the rounds alone, without starting Ray, importing and loading images, and
@@ -15,7 +19,7 @@ of the whole process. The first is the one to quote: it favours Flower.
 
 Flower gets an environment of its own in fedorbit's cache folder, made on first use.
 Usage: python benchmarks/against_flower.py [--rounds 10] [--method fedavg|fedorbit|both]
-           [--repeats N] [-o KEY=VALUE]
+           [--images transformed|prepared] [--repeats N] [-o KEY=VALUE]
 """
 
 import argparse
@@ -92,11 +96,11 @@ def run_quietly(*command: Any, **environment: str) -> str:
 class Contest:
     """Everybody who can do the work, in a scratch folder."""
 
-    def __init__(self, folder: Path, changes: list[str]) -> None:
+    def __init__(self, folder: Path, changes: list[str], images: str) -> None:
         self._folder = folder
         self._changes = changes
         self._workload = folder / "workload.npz"
-        export(self._workload, load_config("paper", changes))
+        export(self._workload, load_config("paper", changes), images)
         self._flower = flower_python()
         probe = run_quietly(sys.executable, HERE / "dataloader_loop.py", self._workload, "--probe")
         self.threads = int(json.loads(probe)["threads"])
@@ -187,6 +191,7 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--method", choices=["fedavg", "fedorbit", "both"], default="both")
+    parser.add_argument("--images", choices=["transformed", "prepared"], default="transformed")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("-o", dest="changes", action="append", default=[], metavar="KEY=VALUE")
     options = parser.parse_args()
@@ -195,9 +200,12 @@ def main() -> None:
     data = [] if is_prepared("eurosat") else SYNTHETIC
     changes = [*data, f"run.rounds={options.rounds}", *options.changes]
     with tempfile.TemporaryDirectory() as folder:
-        contest = Contest(Path(folder), changes)
+        contest = Contest(Path(folder), changes, options.images)
         name = load_config("paper", changes).data.name
-        print(f"{options.rounds} rounds on {name}; the loop uses {contest.threads} threads")
+        print(
+            f"{options.rounds} rounds on {name}, images {options.images} for the others; "
+            f"the loop uses {contest.threads} threads"
+        )
         for method in ("fedavg", "fedorbit") if options.method == "both" else (options.method,):
             compare(contest, method, options.repeats)
 

@@ -1,6 +1,8 @@
 """LeNet, its training and its evaluation as most PyTorch code writes them.
 
-Images are standardised float tensors in memory, which is the fastest a DataLoader can be fed.
+Images are in memory in either of two ways: `transformed`, as bytes that become a standardised
+tensor whenever one is accessed, which is what torchvision's datasets and Flower's guide to PyTorch
+do; or `prepared`, as standardised tensors, which is the fastest a DataLoader can be fed.
 """
 
 from typing import Any
@@ -10,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 from workload import Workload
 
 EVALUATION_BATCH = 256
@@ -41,8 +43,35 @@ def make_model(workload: Workload) -> LeNet:
     return LeNet(*workload.image_shape, workload.classes)
 
 
-def make_datasets(workload: Workload, parts: list[NDArray[np.int64]]) -> list[TensorDataset]:
-    datasets = []
+Samples = Dataset[tuple[Tensor, ...]]
+
+
+class TransformedOnAccess(Samples):
+    """Bytes, with ToTensor and Normalize applied to a sample when it is asked for."""
+
+    def __init__(self, workload: Workload, part: NDArray[np.int64]) -> None:
+        self.images = workload.images[part]
+        self.labels = workload.labels[part]
+        brightest = np.float32(255 if self.images.dtype == np.uint8 else 1)
+        deviation = 1 / workload.scale
+        self.mean = torch.from_numpy(-workload.shift * deviation / brightest).view(-1, 1, 1)
+        self.deviation = torch.from_numpy(deviation / brightest).view(-1, 1, 1)
+        self.brightest = float(brightest)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+        image = torch.from_numpy(self.images[index]).permute(2, 0, 1).contiguous()
+        image = image.to(torch.float32).div(self.brightest)  # ToTensor
+        image = image.clone().sub_(self.mean).div_(self.deviation)  # Normalize
+        return image, self.labels[index]
+
+
+def make_datasets(workload: Workload, parts: list[NDArray[np.int64]]) -> list[Samples]:
+    if workload.settings["images"] == "transformed":
+        return [TransformedOnAccess(workload, part) for part in parts]
+    datasets: list[Samples] = []
     for part in parts:
         images = workload.images[part].astype(np.float32) * workload.scale + workload.shift
         datasets.append(
@@ -55,7 +84,7 @@ def make_datasets(workload: Workload, parts: list[NDArray[np.int64]]) -> list[Te
 
 
 def train(
-    model: nn.Module, dataset: TensorDataset, epochs: int, rate: float, sgd: dict[str, Any]
+    model: nn.Module, dataset: Samples, epochs: int, rate: float, sgd: dict[str, Any]
 ) -> None:
     loader = DataLoader(dataset, batch_size=sgd["batch"], shuffle=True)
     optimizer = torch.optim.SGD(
@@ -71,7 +100,7 @@ def train(
             optimizer.step()
 
 
-def evaluate(model: nn.Module, dataset: TensorDataset) -> tuple[int, float]:
+def evaluate(model: nn.Module, dataset: Samples) -> tuple[int, float]:
     """Return how many samples are right, and the sum of their losses."""
     criterion = nn.CrossEntropyLoss(reduction="sum")
     correct, loss = 0, 0.0

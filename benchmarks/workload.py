@@ -53,7 +53,7 @@ class Workload:
         return self.class_counts.shape[1]
 
 
-def export(file: Path, config: Any) -> None:
+def export(file: Path, config: Any, images: str) -> None:
     """Write the work that a configuration describes."""
     from fedorbit.simulation.world import build_world  # those who load need less
 
@@ -61,6 +61,7 @@ def export(file: Path, config: Any) -> None:
     training = config.training
     settings = {
         "folder": str(world.dataset.folder.absolute()),
+        "images": images,
         "rounds": config.run.rounds,
         "links": config.run.links,
         "tau_max": world.schedule.tau_max,

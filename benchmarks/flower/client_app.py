@@ -1,7 +1,7 @@
 """A satellite as a Flower client: the message API, as Flower's PyTorch tutorial writes it.
 
-Everything is loaded once per worker process, before the clock starts; the tutorial loads and
-transforms a client's images in every round.
+Everything is loaded once per worker process, before the clock starts; the tutorial loads a
+client's images anew in every round.
 """
 
 from functools import cache
@@ -10,8 +10,7 @@ from pathlib import Path
 import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from plain_pytorch import LeNet, evaluate, make_datasets, make_model, train
-from torch.utils.data import TensorDataset
+from plain_pytorch import LeNet, Samples, evaluate, make_datasets, make_model, train
 from workload import Workload, load
 
 torch.set_num_threads(1)  # two workers share two cores
@@ -20,7 +19,7 @@ app = ClientApp()
 
 
 @cache
-def load_data(file: str) -> tuple[Workload, list[TensorDataset], list[TensorDataset]]:
+def load_data(file: str) -> tuple[Workload, list[Samples], list[Samples]]:
     workload = load(Path(file))
     return (
         workload,
