@@ -66,6 +66,21 @@ def test_a_study_from_beginning_to_table(fedorbit, tmp_path: Path) -> None:
     assert "2/3 runs" in table and "±" not in table.replace("mean ±", "")
 
 
+def test_export_and_reuse(fedorbit, tmp_path: Path) -> None:
+    small.write_study(tmp_path, '[common]\nmethod = ["fedavg"]\n')
+    small.write_study(tmp_path, '[common]\nmethod = ["fedavg", "local"]\n', "more")
+    fedorbit("study", "run", "tiny.toml")
+    _, said = fedorbit("study", "run", "more.toml", "--reuse", "studies/tiny")
+    assert said.count("taken over: ") == 1 and said.count("fedavg") == 1
+    out, _ = fedorbit("study", "export", "more.toml", "--to", "shared")
+    assert "2 runs, tables, page and" in out and "unfinished" not in out
+    assert "<html" in (tmp_path / "shared" / "report.html").read_text()
+    assert list((tmp_path / "shared" / "figures").glob("accuracy*.svg"))
+    assert "Local" in fedorbit("study", "table", "shared")[0]
+    document = json.loads(fedorbit("study", "export", "shared", "--to", "again", "--json")[0])
+    assert len(document["runs"]) == 2 and document["folder"] == "again"
+
+
 def test_a_failing_run_gives_its_sentence_and_a_code(fedorbit, tmp_path: Path) -> None:
     # That an image is too small for the model shows when the run starts.
     small.write_study(tmp_path, '[common]\nmethod = ["fedavg"]\ndata.synthetic.size = [12, 16]')

@@ -9,7 +9,17 @@ import typer
 from rich.text import Text
 
 from fedorbit.cli.options import AsJson
-from fedorbit.cli.output import Column, Table, complain, print_json, print_toml, stderr, stdout
+from fedorbit.cli.output import (
+    Column,
+    RichProgress,
+    Table,
+    complain,
+    print_files,
+    print_json,
+    print_toml,
+    stderr,
+    stdout,
+)
 from fedorbit.cli.study_progress import StudyBars
 from fedorbit.errors import ConfigError
 
@@ -87,6 +97,14 @@ def run(
     ] = None,
     seeds: Seeds = None,
     overrides: Overrides = None,
+    reuse: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            help="Copy runs that are finished in or below DIR and have the same settings, "
+            "instead of doing them again; repeatable.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Do the runs of a study that are missing.
@@ -102,10 +120,14 @@ def run(
     fedorbit study run paper-eurosat --seeds 0 -o partition=pathological
 
     fedorbit study run my-study.toml --out results --jobs 4
+
+    fedorbit study run ablation --reuse studies/paper-eurosat  [dim]which has FedOrbit's runs[/dim]
     """
     from fedorbit import studies
 
     loaded, folder = _load(study, quick, seeds, overrides, out)
+    if taken := studies.take_over(loaded, folder, reuse or []):
+        stderr.print(f"taken over: {', '.join(taken)}", soft_wrap=True)
     try:
         with StudyBars(loaded.name) as bars:
             states = studies.run(loaded, folder, jobs=jobs, watch=bars.show)
@@ -201,6 +223,46 @@ def print_table(
         typer.echo(formats[form](made), nl=False)
     else:
         _print_table(made)
+
+
+@app.command("export")
+def export_study(
+    study: StudyArgument,
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Where the copy goes.")],
+    out: Out = None,
+    quick: Quick = False,
+    seeds: Seeds = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a study's results for others: records, tables, page and figures, no checkpoints.
+
+    Runs that are not finished are left out. The copy is a study's folder like any other: table
+    and report work on it.
+
+    [bold]Example[/bold]
+
+    fedorbit study export paper-eurosat --to results/paper-eurosat
+    """
+    from fedorbit import studies
+    from fedorbit.report.page import write_page
+    from fedorbit.report.paper_figures import write_figures
+    from fedorbit.report.replicates import compare
+    from fedorbit.report.runfiles import read_runs
+
+    loaded, folder = _load(study, quick, seeds, overrides, out)
+    exported = studies.export(loaded, folder, to)
+    comparison = compare(read_runs([to / slug for slug in exported], RichProgress()))
+    page = write_page(to / "report.html", comparison)
+    figures = write_figures(to / "figures", comparison, RichProgress())
+    if as_json:
+        document = {"folder": str(to), "runs": exported, "page": str(page)}
+        print_json({**document, "figures": [str(path) for path in figures]})
+        return
+    missing = len(loaded.runs) - len(exported)
+    left_out = f"; {missing} unfinished left out" if missing else ""
+    stdout.print(f"{len(exported)} runs, tables, page and {len(figures)} figures{left_out}")
+    print_files([to])
 
 
 @app.command("list")

@@ -20,6 +20,7 @@ A study's folder, `studies/NAME` unless told otherwise:
     .study/log.txt          warnings, and what methods print
 """
 
+from fedorbit.studies.copies import export, take_over
 from fedorbit.studies.formats import as_csv, as_json, latex, markdown
 from fedorbit.studies.runner import Progress, run, status
 from fedorbit.studies.study import Study, load_study, shipped_names, study_text, write_study
@@ -31,6 +32,7 @@ __all__ = [
     "StudyTable",
     "as_csv",
     "as_json",
+    "export",
     "latex",
     "load_study",
     "markdown",
@@ -39,5 +41,6 @@ __all__ = [
     "status",
     "study_text",
     "table",
+    "take_over",
     "write_study",
 ]

@@ -1,0 +1,82 @@
+"""Copies of finished runs: for others to read, without checkpoints, or to save doing them again."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedorbit.config import load_config
+from fedorbit.errors import RunError
+from fedorbit.files import replacing
+from fedorbit.simulation.records import CONFIG, RECORDS, SUMMARY, WORLD, method_folder
+from fedorbit.simulation.runs import differing_keys, with_backend_of
+from fedorbit.studies.folders import claim, refuse_other_configurations, state_of
+from fedorbit.studies.formats import as_csv, latex, markdown
+from fedorbit.studies.grid import Cell
+from fedorbit.studies.study import Study, write_study
+from fedorbit.studies.tables import table
+
+
+def export(study: Study, out: Path, to: Path) -> list[str]:
+    """Write a study's tables and its finished runs without checkpoints; return the runs' names.
+
+    The copy is a study's folder like any other: tables and reports can be made from it.
+    """
+    if to.exists() and out.resolve() == to.resolve():
+        raise RunError(f"{to} is the study itself; choose another folder for the copy")
+    refuse_other_configurations(out, study.runs)
+    refuse_other_configurations(to, study.runs)
+    done = [cell for cell in study.runs if state_of(out, cell).state == "done"]
+    if not done:
+        raise RunError(f"{out} has no finished run; see fedorbit study status")
+    write_study(study, to)
+    for cell in done:
+        copy_run(out / cell.slug, to / cell.slug, cell.method)
+    made = table(study, out)
+    texts = {"table.md": markdown(made), "table.tex": latex(made), "table.csv": as_csv(made)}
+    for name, text in texts.items():
+        with replacing(to / name) as partial:
+            partial.write_text(text, encoding="utf-8")
+    return [cell.slug for cell in done]
+
+
+def take_over(study: Study, out: Path, sources: Sequence[Path]) -> list[str]:
+    """Copy runs that other folders have finished with the same settings; return their names."""
+    finished = [folder for source in sources for folder in _runs_below(source)]
+    taken = []
+    for cell in study.runs:
+        if (out / cell.slug / CONFIG).exists():
+            continue
+        found = next((folder for folder in finished if _answers(folder, cell)), None)
+        if found is None:
+            continue
+        with claim(out, cell.slug) as mine:
+            if mine and not (out / cell.slug / CONFIG).exists():
+                copy_run(found, out / cell.slug, cell.method)
+                taken.append(cell.slug)
+    return taken
+
+
+def copy_run(source: Path, target: Path, method: str) -> None:
+    """Copy what a finished run has to tell; its summary last, so that half a copy is not done."""
+    folder, copied = method_folder(source, method), method_folder(target, method)
+    pairs = [(path, target / path.name) for path in sorted(source.glob("elements.*"))]
+    pairs += [(source / name, target / name) for name in (CONFIG, WORLD)]
+    pairs += [(folder / name, copied / name) for name in (RECORDS, SUMMARY)]
+    for original, copy in pairs:
+        if original.exists():
+            with replacing(copy) as partial:
+                partial.write_bytes(original.read_bytes())
+
+
+def _runs_below(source: Path) -> list[Path]:
+    found = sorted(path.parent for path in source.rglob(CONFIG))
+    if not found:
+        raise RunError(f"{source} holds no run to take over: there is no {CONFIG} in it or below")
+    return found
+
+
+def _answers(folder: Path, cell: Cell) -> bool:
+    """Tell whether a folder holds a cell's run, finished and with the same settings."""
+    if not (method_folder(folder, cell.method) / SUMMARY).exists():
+        return False
+    stored = load_config(folder / CONFIG)
+    return not differing_keys(stored, with_backend_of(stored, cell.config))

@@ -1,0 +1,89 @@
+"""Finished runs copied: exported without checkpoints, and taken over by another study."""
+
+from pathlib import Path
+
+import pytest
+
+from fedorbit.errors import RunError
+from fedorbit.studies import Study, export, load_study, markdown, run, status, table, take_over
+from tests.studies import small
+
+METHODS = '[common]\nmethod = ["fedavg", "local"]\n'
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Path]:
+    """A study of two runs, finished; do not write into its folder."""
+    folder = tmp_path_factory.mktemp("study")
+    study = load_study(small.write_study(folder, METHODS))
+    run(study, folder / "out", jobs=1)
+    return study, folder / "out"
+
+
+def records(folder: Path) -> dict[str, bytes]:
+    return {path.parent.name: path.read_bytes() for path in folder.rglob("records.jsonl")}
+
+
+def test_an_export_is_a_study_folder_without_checkpoints(
+    done: tuple[Study, Path], tmp_path: Path
+) -> None:
+    study, out = done
+    to = tmp_path / "export"
+    assert export(study, out, to) == [cell.slug for cell in study.runs]
+    assert list(out.rglob("*.safetensors")) and not list(to.rglob("*.safetensors"))
+    assert records(to) == records(out)
+    copied = load_study(to)
+    assert {state.state for state in status(copied, to)} == {"done"}
+    assert (to / "table.md").read_text() == markdown(table(copied, to))
+    assert r"\toprule" in (to / "table.tex").read_text()
+    assert (to / "table.csv").read_text().startswith("row,column,metric")
+    export(study, out, to)  # a second time brings it up to date
+    assert records(to) == records(out)
+
+
+def test_an_export_leaves_out_what_is_not_finished(
+    done: tuple[Study, Path], tmp_path: Path
+) -> None:
+    study, out = done
+    half = tmp_path / "half"
+    fedavg, local = study.runs
+    export(study, out, half)
+    (half / local.slug / "local" / "summary.json").unlink()
+    assert export(study, half, tmp_path / "rest") == [fedavg.slug]
+    assert not (tmp_path / "rest" / local.slug).exists()
+
+
+def test_nothing_to_export(done: tuple[Study, Path], tmp_path: Path) -> None:
+    study, out = done
+    with pytest.raises(RunError, match="no finished run"):
+        export(study, tmp_path / "empty", tmp_path / "export")
+    with pytest.raises(RunError, match="is the study itself"):
+        export(study, out, out)
+    assert not (tmp_path / "export").exists()
+
+
+def test_another_study_takes_over_runs_with_the_same_settings(
+    done: tuple[Study, Path], tmp_path: Path
+) -> None:
+    _, out = done
+    other = load_study(
+        small.write_study(
+            tmp_path, '[common]\nmethod = ["fedavg"]\ntraining.rate = [0.01, 0.02]\n', "rates"
+        )
+    )
+    same, faster = other.runs
+    assert take_over(other, tmp_path / "out", [out]) == [same.slug]
+    assert records(tmp_path / "out" / same.slug) == {"fedavg": records(out)["fedavg"]}
+    states = {state.folder: state.state for state in status(other, tmp_path / "out")}
+    assert states == {same.slug: "done", faster.slug: "missing"}
+    assert take_over(other, tmp_path / "out", [out]) == []  # it is there now
+
+
+def test_unfinished_runs_are_not_taken_over(done: tuple[Study, Path], tmp_path: Path) -> None:
+    study, out = done
+    export(study, out, tmp_path / "copy")
+    for summary in (tmp_path / "copy").rglob("summary.json"):
+        summary.unlink()
+    assert take_over(study, tmp_path / "new", [tmp_path / "copy"]) == []
+    with pytest.raises(RunError, match="holds no run to take over"):
+        take_over(study, tmp_path / "new", [tmp_path / "nowhere"])
