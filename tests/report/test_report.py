@@ -44,6 +44,21 @@ def test_seeds_are_replicates_and_methods_of_two_folders_are_compared(tmp_path: 
     assert (fedorbit.best, fedavg.best) == (("accuracy", "spread"), ("spread",))
 
 
+def test_published_values_come_from_the_study_of_the_run(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_run(tmp_path / name, {"fedavg" if name == "a" else "ditto": 50.0})
+    (tmp_path / "study.toml").write_text(
+        '[[cells]]\nfolder = "a"\npublished = [68.7, 28.4]\n[[cells]]\nfolder = "b"\n'
+    )
+    comparison = compared(tmp_path)
+    fedavg, ditto = headline_rows(comparison.settings[0])
+    assert (fedavg.published, ditto.published) == ((68.7, 28.4), None)
+    page = write_page(tmp_path / "page.html", comparison).read_text()
+    assert page.count("published 68.7") == page.count("published 28.4") == 1
+    (tmp_path / "study.toml").write_text("[[cells]]\nfolder = 3\n")  # not what it should be
+    assert headline_rows(compared(tmp_path).settings[0])[0].published is None
+
+
 def test_settings_are_named_by_what_differs(tmp_path: Path) -> None:
     write_run(tmp_path / "a", {"fedavg": 50.0})
     write_run(tmp_path / "b", {"fedavg": 50.0}, partition={"scheme": "pathological"})

@@ -7,8 +7,8 @@ import pytest
 
 from fedorbit.config import load_config
 from fedorbit.errors import ConfigError, FedOrbitError
+from fedorbit.simulation.records import STUDY
 from fedorbit.studies import load_study, shipped_names, write_study
-from fedorbit.studies.study import STUDY
 from tests.studies import small
 
 VARIANTS = """
@@ -285,3 +285,18 @@ def test_published_values_are_the_papers() -> None:
     assert so2sat["pathological"]["apfl"] == [40.7, 70.2]
     resisc45 = load_study("paper-resisc45").file.published["resisc45"]
     assert resisc45["dirichlet"]["fedprox"] == [38.1, 9.9]
+
+
+def test_the_study_file_tells_published_values_where_the_run_is_what_was_published(
+    tmp_path: Path,
+) -> None:
+    def written(*overrides: str) -> dict[str, list[float]]:
+        write_study(load_study("paper-eurosat", seeds=[0], overrides=overrides), tmp_path)
+        cells = tomllib.loads((tmp_path / STUDY).read_text())["cells"]
+        return {cell["folder"]: cell["published"] for cell in cells if "published" in cell}
+
+    full = written()
+    assert len(full) == 10  # five methods, two partitions; not Local and Centralised
+    assert full["eurosat_pathological_fedorbit_seed0"] == [94.9, 12.5]
+    assert written("engine.workers=1") == full
+    assert written("run.rounds=50") == {}

@@ -88,6 +88,8 @@ class HeadlineRow:
     samples_trained: Estimate
     gs_uplink_bytes: Estimate
     uplink_vs_fedavg: Estimate
+    published: tuple[float, float] | None = None
+    """Accuracy and spread as others published them."""
     best: tuple[str, ...] = ()
     """Figures in which no other finished series of the setting is better."""
 
@@ -136,6 +138,7 @@ def _row(series: Series) -> HeadlineRow:
         samples_trained=over_seeds("samples_trained"),
         gs_uplink_bytes=over_seeds("gs_uplink_bytes"),
         uplink_vs_fedavg=over_seeds("uplink_vs_fedavg"),
+        published=series.replicates[0].run.published,
     )
 
 

@@ -11,6 +11,7 @@ from fedorbit.progress import Progress, SilentProgress
 from fedorbit.simulation.records import (
     CONFIG,
     RECORDS,
+    STUDY,
     Record,
     headline,
     method_folder,
@@ -28,6 +29,8 @@ class RunFolder:
     config_text: str
     config: dict[str, Any]
     world: dict[str, Any] | None
+    published: tuple[float, float] | None = None
+    """Accuracy and spread that others published for this very setting, as its study says."""
 
     @property
     def seed(self) -> int:
@@ -111,7 +114,21 @@ def _read_folder(path: Path) -> RunFolder:
         raise RunError(
             f"{path / CONFIG} is not the configuration of a run ({error}); leave {path} out"
         ) from None
-    return RunFolder(path, text, config, read_setting(path))
+    return RunFolder(path, text, config, read_setting(path), _published(path))
+
+
+def _published(path: Path) -> tuple[float, float] | None:
+    """Look up published values in the study's file, if the run belongs to a study."""
+    try:
+        study = tomllib.loads((path.parent / STUDY).read_text(encoding="utf-8"))
+        [[accuracy, spread], *_] = [
+            cell["published"]
+            for cell in study["cells"]
+            if cell["folder"] == path.name and "published" in cell
+        ]
+        return float(accuracy), float(spread)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # no study, or none with published values: they are not needed
 
 
 def _read_method(run: RunFolder, method: str) -> MethodRecords:

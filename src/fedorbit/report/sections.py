@@ -56,6 +56,8 @@ def headline(comparison: Comparison) -> Html:
         "± standard deviation over seeds. Bold is best among finished methods"
         + (", the centralised bound left out." if "centralised" in comparison.labels else ".")
     )
+    if any(row.published for setting in comparison.settings for row in headline_rows(setting)):
+        explained += " Published values are those of the study that the runs belong to."
     return tag(
         "section",
         tag("h2", "Results", id="results"),
@@ -147,8 +149,8 @@ def _headline_row(row: HeadlineRow, comparison: Comparison) -> Html:
     return tag(
         "tr",
         name,
-        tag("td", _figure(row.accuracy, "accuracy" in row.best)),
-        tag("td", _figure(row.spread, "spread" in row.best)),
+        tag("td", _figure(row.accuracy, "accuracy" in row.best), _published(row, 0)),
+        tag("td", _figure(row.spread, "spread" in row.best), _published(row, 1)),
         tag("td", amount(row.samples_trained.mean)),
         tag("td", amount(row.gs_uplink_bytes.mean, "B")),
         tag("td", NOT_KNOWN if factor is None else f"{factor:.2f} ×"),
@@ -162,6 +164,12 @@ def _figure(estimate: Estimate, best: bool) -> Html:
     if estimate.std is None:
         return mean
     return joined([mean, tag("span", f" ± {percent(estimate.std)}", class_="pm")])
+
+
+def _published(row: HeadlineRow, place: int) -> Html | None:
+    if row.published is None:
+        return None
+    return tag("div", f"published {percent(row.published[place])}", class_="pm")
 
 
 def _key(number: int) -> Html:

@@ -12,6 +12,8 @@ from fedorbit.errors import RunError
 from fedorbit.files import replacing
 
 CONFIG, WORLD, RECORDS, SUMMARY = "config.toml", "world.json", "records.jsonl", "summary.json"
+STUDY = "study.toml"
+"""Beside the runs that belong to a study."""
 LAST_ROUNDS = 10
 """The paper's metrics are means over the last ten evaluated rounds."""
 

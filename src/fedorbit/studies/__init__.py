@@ -10,8 +10,9 @@ A study's folder, `studies/NAME` unless told otherwise:
 
     study.toml              the study as resolved, loadable again; every `[[cells]]` entry names the
                             run's `folder`, its method, dataset, partition, links, seed, variant if
-                            it has one, and `settings`, the further axes. Cells whose settings agree
-                            share a folder. `is_quick` tells a stand-in from the study itself.
+                            it has one, `settings`, the further axes, and `published` accuracy and
+                            spread if there are. Cells whose settings agree share a folder.
+                            `is_quick` tells a stand-in from the study itself.
     RUN/                    one run of one method, as `fedorbit run` leaves it: config.toml,
                             METHOD/records.jsonl, METHOD/summary.json once it is done, checkpoints
     .study/RUN.toml         the configuration a run is to have

@@ -14,10 +14,10 @@ from fedorbit.config.explain import explain, nearest
 from fedorbit.config.files import literal, preset_names
 from fedorbit.errors import ConfigError
 from fedorbit.files import replacing
+from fedorbit.simulation.records import STUDY
 from fedorbit.studies.grid import Cell, expand
 from fedorbit.studies.schema import DATASET, SEED, StudyFile, axis_key, flat_settings
 
-STUDY = "study.toml"
 QUICK_SETTINGS = {
     "data.synthetic.samples": 2000,
     "run.rounds": 100,
@@ -45,6 +45,15 @@ class Study:
     def quick(self) -> bool:
         """Whether this is a small stand-in on synthetic images."""
         return self.file.is_quick
+
+    def published(self, cell: Cell) -> list[float] | None:
+        """Return published accuracy and spread, where the run is what was published."""
+        file = self.file
+        changed = any(not override.startswith("engine.") for override in file.overrides)
+        if file.is_quick or changed or cell.variant is not None or cell.extra:
+            return None
+        of_dataset = file.published.get(cell.config.data.name, {})
+        return of_dataset.get(cell.config.partition.scheme, {}).get(cell.method)
 
     @property
     def default_out(self) -> Path:
@@ -100,7 +109,9 @@ def write_study(study: Study, folder: Path) -> None:
     lines += _table_lines("[table]", file.table.model_dump())
     lines += _table_lines("[published]", file.published)
     for cell in study.cells:
-        lines += _table_lines("[[cells]]", cell.described())
+        published = study.published(cell)
+        values = {"published": published} if published else {}
+        lines += _table_lines("[[cells]]", {**cell.described(), **values})
     with replacing(folder / STUDY) as partial:
         partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

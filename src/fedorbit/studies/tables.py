@@ -10,7 +10,7 @@ from fedorbit.simulation.records import LAST_ROUNDS, read_summary
 from fedorbit.simulation.runs import method_folder
 from fedorbit.studies.folders import refuse_other_configurations
 from fedorbit.studies.grid import Cell, method_label, short_key
-from fedorbit.studies.schema import SEED, StudyFile
+from fedorbit.studies.schema import SEED
 from fedorbit.studies.study import Study
 
 METRICS = ("accuracy", "spread")
@@ -110,7 +110,7 @@ def table(study: Study, out: Path | str | None = None) -> StudyTable:
     for by_column in groups.values():
         first = next(iter(next(iter(by_column.values())).values()))
         entries = tuple(
-            _entries(study.file, folder, list(by_column[c].values())) if c in by_column else None
+            _entries(study, folder, list(by_column[c].values())) if c in by_column else None
             for c in columns
         )
         reference = first.method in study.file.table.references
@@ -146,9 +146,9 @@ def _row_label(cell: Cell, axes: Sequence[str], several_methods: bool) -> str:
     return ", ".join(parts)
 
 
-def _entries(file: StudyFile, out: Path, cells: list[Cell]) -> tuple[Entry, Entry]:
+def _entries(study: Study, out: Path, cells: list[Cell]) -> tuple[Entry, Entry]:
     found = [read_summary(method_folder(out / cell.slug, cell.method)) for cell in cells]
-    published = _published(file, cells[0])
+    published = study.published(cells[0])
     accuracy, spread = (
         Entry(
             tuple(s[metric] for s in found if s is not None and s[metric] is not None),
@@ -158,15 +158,6 @@ def _entries(file: StudyFile, out: Path, cells: list[Cell]) -> tuple[Entry, Entr
         for place, metric in enumerate(METRICS)
     )
     return accuracy, spread
-
-
-def _published(file: StudyFile, cell: Cell) -> list[float] | None:
-    """Return the published values, where the run is what was published."""
-    changed = any(not override.startswith("engine.") for override in file.overrides)
-    if file.is_quick or changed or cell.variant is not None or cell.extra:
-        return None
-    of_dataset = file.published.get(cell.config.data.name, {})
-    return of_dataset.get(cell.config.partition.scheme, {}).get(cell.method)
 
 
 def _with_best(rows: list[Row], columns: int) -> tuple[Row, ...]:
