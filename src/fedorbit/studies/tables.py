@@ -162,7 +162,7 @@ def _entries(file: StudyFile, out: Path, cells: list[Cell]) -> tuple[Entry, Entr
 
 def _published(file: StudyFile, cell: Cell) -> list[float] | None:
     """Return the published values, where the run is what was published."""
-    changed = any(not override.startswith("engine.") for override in file.overrides)
+    changed = any(not override.startswith(("engine.", "tracking.")) for override in file.overrides)
     if file.is_quick or changed or cell.variant is not None or cell.extra:
         return None
     of_dataset = file.published.get(cell.config.data.name, {})
