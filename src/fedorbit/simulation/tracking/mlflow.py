@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from fedorbit.errors import TrackingError
 from fedorbit.files import replacing
@@ -53,10 +52,9 @@ class MlflowServer:
             self.client = MlflowClient(uri)
             self.experiment_id = self._find_or_create(experiment)
         except Exception as error:
-            where = _without_password(uri or os.environ.get("MLFLOW_TRACKING_URI"))
             raise TrackingError(
-                f"MLflow cannot log to experiment {experiment!r} {where} ({one_line(error)}); "
-                "set tracking.mlflow_uri or MLFLOW_TRACKING_URI, or leave out tracking.mlflow"
+                f"MLflow cannot log to experiment {experiment!r} ({one_line(error)}); check "
+                "tracking.mlflow_uri or MLFLOW_TRACKING_URI, or leave out tracking.mlflow"
             ) from error
 
     def _find_or_create(self, name: str) -> str:
@@ -174,13 +172,3 @@ def _in_portions(items: Sequence[Item], most: int) -> Iterator[Sequence[Item]]:
 def _as_name(key: str) -> str:
     """Replace what MLflow does not allow in a name, such as the colon in `module:Method`."""
     return re.sub(r"[^\w./ -]", "-", key)
-
-
-def _without_password(uri: str | None) -> str:
-    """Say where it is, but not how to get in."""
-    if uri is None:
-        return "in the working folder"
-    parts = urlsplit(uri)
-    if parts.password is None:
-        return f"at {uri}"
-    return f"at {parts._replace(netloc=parts.netloc.rpartition('@')[2]).geturl()}"

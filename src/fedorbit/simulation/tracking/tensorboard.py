@@ -12,14 +12,16 @@ from fedorbit.simulation.records import Record
 from fedorbit.simulation.tracking.subject import Subject, headline_metrics, metrics
 
 try:
-    from tensorboard.plugins.hparams import api as hparams
     from torch.utils.tensorboard import SummaryWriter
+    from torch.utils.tensorboard.summary import hparams
 except ImportError as error:
     raise TrackingError(
         f"TensorBoard cannot be imported ({error}); pip install 'fedorbit[tensorboard]'"
     ) from None
 
 FOLDER = "tensorboard"
+COMPARED = ("summary/accuracy", "summary/spread")
+"""Metrics beside the settings in TensorBoard's table of hyperparameters."""
 
 
 class TensorBoardTracker:
@@ -28,13 +30,17 @@ class TensorBoardTracker:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._writer: Any = None
+        self._done: Any = None
 
     def begin(self, method: str, rounds_done: int, rounds: int) -> None:
         """Write all that is known so far into a new file, then remove the old ones."""
         folder = self._subject.run / FOLDER / self._subject.folder.name
         old = list(folder.glob("events.out.tfevents.*"))
         self._writer = SummaryWriter(str(folder), purge_step=0)
-        self._writer.file_writer.add_summary(hparams.hparams_pb(self._subject.settings))
+        # Not `add_hparams`, which writes them into a folder, and so a run, of their own.
+        table, begun, self._done = hparams(self._subject.settings, dict.fromkeys(COMPARED))
+        self._writer.file_writer.add_summary(table)
+        self._writer.file_writer.add_summary(begun)
         self._writer.add_text("settings", _as_markdown(self._subject.settings))
         self._writer.add_text("provenance", _as_markdown(self._subject.origin))
         for record, wall_time in self._subject.records_so_far():
@@ -52,6 +58,7 @@ class TensorBoardTracker:
     def finished(self, summary: dict[str, Any]) -> None:
         """Write the headline."""
         self._write(headline_metrics(summary), summary["rounds"] - 1)
+        self._writer.file_writer.add_summary(self._done)
 
     def end(self) -> None:
         """Close the file."""

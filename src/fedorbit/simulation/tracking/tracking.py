@@ -1,5 +1,6 @@
 """One observer for the display and all trackers. A tracker may fail; the run may not, by it."""
 
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -121,6 +122,7 @@ class _Forgiving:
 
 
 def one_line(error: Exception, longest: int = 200) -> str:
-    """Return what went wrong, short enough for a sentence."""
+    """Return what went wrong, short enough for a sentence, and without anybody's password."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
+    text = re.sub(r"://[^/@ ]+@", "://", text)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
