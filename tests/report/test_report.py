@@ -47,7 +47,8 @@ def test_seeds_are_replicates_and_methods_of_two_folders_are_compared(tmp_path: 
 def test_settings_are_named_by_what_differs(tmp_path: Path) -> None:
     write_run(tmp_path / "a", {"fedavg": 50.0})
     write_run(tmp_path / "b", {"fedavg": 50.0}, partition={"scheme": "pathological"})
-    write_run(tmp_path / "c", {"fedavg": 50.0}, training={"rate": 0.5}, engine={"workers": 7})
+    how = {"engine": {"workers": 7}, "tracking": {"tensorboard": True}}
+    write_run(tmp_path / "c", {"fedavg": 50.0}, training={"rate": 0.5}, **how)
     labels = [setting.label for setting in compared(tmp_path).settings]
     assert labels == [
         "dirichlet, training.rate 0.01",

@@ -304,7 +304,9 @@ def test_a_server_that_is_not_there_is_said_at_once(
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@localhost:1")
-    with pytest.raises(TrackingError, match=r"MLflow cannot log to .*http://localhost:1.*; check") as told:
+    with pytest.raises(
+        TrackingError, match=r"MLflow cannot log to .*http://localhost:1.*; check"
+    ) as told:
         fo.run(small(tracking={"mlflow": True}), tmp_path / "run")
     assert "secret" not in str(told.value)
     assert not (tmp_path / "run").exists()
