@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import sys
 from collections import Counter
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from fedorbit.errors import RunError, TrackingError
 from fedorbit.simulation import loop, runs
 from fedorbit.simulation.provenance import config_hash, source_commit
 from fedorbit.simulation.records import read_records
-from tests.simulation.test_runs import StopAfter, small, timeless
+from tests.simulation.test_runs import ROUNDS, StopAfter, small, timeless
 
 # SQLAlchemy 2.1 warns of what MLflow does while it is imported; users do not see it.
 pytestmark = pytest.mark.filterwarnings("ignore:.*noload.*:DeprecationWarning")
@@ -239,17 +240,21 @@ def test_a_deleted_mlflow_run_is_made_again(mlflow_uri: str, tmp_path: Path) -> 
     assert_logged(mlflow_history(mlflow_uri, folder, "fedavg"), expected(folder, "fedavg"))
 
 
+def drop_table(database: Path, table: str) -> None:
+    """Make the real store fail."""
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+
+
 class LosesItsDatabase(loop.NobodyWatches):
-    """Takes away MLflow's table of metrics on the way, so that the real store fails."""
+    """Takes away MLflow's table of metrics on the way."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def round_done(self, t: int, record: dict | None) -> None:
         if t == 2:
-            with sqlite3.connect(self._path) as connection:
-                connection.execute("DROP TABLE IF EXISTS metrics")
-            connection.close()
+            drop_table(self._path, "metrics")
 
 
 @needs_tensorboard
@@ -285,6 +290,19 @@ def test_a_run_survives_a_tracker_that_fails(
     fo.resume(folder, small(tracking=TENSORBOARD))
     for method in ("fedavg", "fedorbit"):
         assert_logged(scalars(folder, method), as_float32(expected(folder, method)))
+
+
+def test_a_tracker_that_fails_at_the_start_is_an_error(mlflow_uri: str, tmp_path: Path) -> None:
+    mlflow_client(mlflow_uri)  # connects, and so looks for the tables, before one is taken away
+    drop_table(tmp_path / "mlflow.db", "runs")
+    folder, config = tmp_path / "run", small(tracking=on_mlflow(mlflow_uri))
+    with pytest.raises(
+        TrackingError, match=r"MLflow failed at the start \(.*runs.*--resume .*/run`"
+    ):
+        fo.run(config, folder)
+    assert read_records(folder / "fedavg") == []
+    fo.resume(folder, small())
+    assert len(read_records(folder / "fedavg")) == ROUNDS
 
 
 @pytest.mark.parametrize("package", ["tensorboard", "mlflow"])

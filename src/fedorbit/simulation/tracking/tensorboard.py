@@ -38,7 +38,8 @@ class TensorBoardTracker:
         old = list(folder.glob("events.out.tfevents.*"))
         self._writer = SummaryWriter(str(folder), purge_step=0)
         # Not `add_hparams`, which writes them into a folder, and so a run, of their own.
-        table, begun, self._done = hparams(self._subject.settings, dict.fromkeys(COMPARED))
+        described = hparams(self._subject.settings, dict.fromkeys(COMPARED))  # type: ignore[no-untyped-call]
+        table, begun, self._done = described
         self._writer.file_writer.add_summary(table)
         self._writer.file_writer.add_summary(begun)
         self._writer.add_text("settings", _as_markdown(self._subject.settings))

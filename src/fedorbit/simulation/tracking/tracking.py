@@ -1,8 +1,9 @@
-"""One observer for the display and all trackers. A tracker may fail; the run may not, by it."""
+"""One observer for the display and all trackers; no tracker that fails on the way ends a run."""
 
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,8 @@ class Tracking:
         self._display, self._openers = display, dict(openers)
         self._config, self._folder = config, folder
         self._trackers: dict[str, RunProgress] = {}
+        self._has_begun = False
+        """From then on work could be lost, and trackers are forgiven."""
 
     def begin(self, method: str, rounds_done: int, rounds: int) -> None:
         """A method starts or goes on."""
@@ -85,40 +88,37 @@ class Tracking:
     def _begin_trackers(self, method: str, rounds_done: int, rounds: int) -> None:
         subject = Subject(self._folder, method, self._config)
         for name, opener in list(self._openers.items()):
-            with _Forgiving(self, name):
+            with self._forgiving(name):
                 tracker = self._trackers[name] = opener(subject)
                 tracker.begin(method, rounds_done, rounds)
+        self._has_begun = True
 
     def _tell(self, what: Callable[[RunProgress], None]) -> None:
         for name, tracker in list(self._trackers.items()):
-            with _Forgiving(self, name):
+            with self._forgiving(name):
                 what(tracker)
 
-    def leave_out(self, name: str, error: Exception) -> None:
-        """Go on without a tracker, also in the methods to come: waiting for it takes time."""
-        del self._openers[name]
-        self._trackers.pop(name, None)
-        warnings.warn(
-            f"{name} failed ({one_line(error)}); the run goes on without it, and "
-            f"`fedorbit run --resume {self._folder}` tells it later what it missed",
-            stacklevel=2,
-        )
+    @contextmanager
+    def _forgiving(self, name: str) -> Iterator[None]:
+        """Leave out a tracker that fails, also in the methods to come: waiting for it takes time.
 
-
-class _Forgiving:
-    """Leaves out a tracker that fails; a stop is no failure and passes."""
-
-    def __init__(self, tracking: Tracking, name: str) -> None:
-        self._tracking, self._name = tracking, name
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
-        if isinstance(error, Exception):
-            self._tracking.leave_out(self._name, error)
-            return True
-        return False
+        A stop is no failure, and passes. So does a failure before anything has been trained.
+        """
+        try:
+            yield
+        except Exception as error:
+            if not self._has_begun:
+                raise TrackingError(
+                    f"{name} failed at the start ({one_line(error)}); mend it and `fedorbit run "
+                    f"--resume {self._folder}`, or -o tracking.{name.lower()}=false with that"
+                ) from error
+            del self._openers[name]
+            self._trackers.pop(name, None)
+            warnings.warn(
+                f"{name} failed ({one_line(error)}); the run goes on without it, and "
+                f"`fedorbit run --resume {self._folder}` tells it later what it missed",
+                stacklevel=2,
+            )
 
 
 def one_line(error: Exception, longest: int = 200) -> str:
