@@ -6,4 +6,3 @@ whatever a tracker missed (a run resumed, a server that was away) it is told the
 
 from fedorbit.simulation.tracking.tracking import Tracking as Tracking
 from fedorbit.simulation.tracking.tracking import connect as connect
-from fedorbit.simulation.tracking.tracking import require_packages as require_packages

@@ -5,12 +5,17 @@ one. Which steps it has, MLflow itself is asked: a round that is done again afte
 same numbers, and is not logged twice.
 """
 
+import fcntl
+import hashlib
 import json
 import logging
 import os
 import re
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fedorbit.errors import TrackingError
@@ -20,7 +25,7 @@ from fedorbit.simulation.tracking.subject import Subject, headline_metrics, metr
 from fedorbit.simulation.tracking.tracking import one_line
 
 try:
-    from mlflow import MlflowClient
+    from mlflow import MlflowClient, get_tracking_uri
     from mlflow.entities import Metric, Param, Run, RunTag
     from mlflow.exceptions import MlflowException
 except ImportError as error:
@@ -49,8 +54,9 @@ class MlflowServer:
         # Every retry would be a line of its own; what comes of them is said once, by us.
         logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
         try:
-            self.client = MlflowClient(uri)
-            self.experiment_id = self._find_or_create(experiment)
+            with _one_at_a_time(uri or get_tracking_uri()):
+                self.client = MlflowClient(uri)
+                self.experiment_id = self._find_or_create(experiment)
         except Exception as error:
             raise TrackingError(
                 f"MLflow cannot log to experiment {experiment!r} ({one_line(error)}); check "
@@ -158,6 +164,18 @@ class MlflowTracker:
     def _log(self, entries: Sequence[Metric]) -> None:
         for some in _in_portions(entries, MOST_METRICS):
             self._client.log_batch(self._run_id, metrics=some)
+
+
+@contextmanager
+def _one_at_a_time(uri: str) -> Iterator[None]:
+    """Hold a lock while connecting to a database: two that create its tables at once both fail."""
+    if not uri.startswith("sqlite:"):
+        yield
+        return
+    name = f"fedorbit-{os.getuid()}-{hashlib.sha256(uri.encode()).hexdigest()[:16]}.lock"
+    with (Path(tempfile.gettempdir()) / name).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _as_metrics(values: Mapping[str, float], step: int, wall_time: float) -> list[Metric]:

@@ -19,7 +19,7 @@ Openers = Mapping[str, Callable[[Subject], RunProgress]]
 """For each tracker, by its name, what makes the observer of a method."""
 
 
-def require_packages(section: TrackingSection) -> None:
+def _require_packages(section: TrackingSection) -> None:
     """Refuse trackers that are not installed; fast, since nothing is imported."""
     for package in ("tensorboard", "mlflow"):
         if getattr(section, package) and find_spec(package) is None:
@@ -31,7 +31,7 @@ def require_packages(section: TrackingSection) -> None:
 
 def connect(section: TrackingSection) -> Openers:
     """Get every tracker ready that is asked for; what is wrong with one is said now."""
-    require_packages(section)
+    _require_packages(section)
     openers: dict[str, Callable[[Subject], RunProgress]] = {}
     if section.tensorboard:
         from fedorbit.simulation.tracking.tensorboard import TensorBoardTracker
