@@ -4,6 +4,7 @@ import errno
 import json
 import shutil
 import sqlite3
+import subprocess
 import sys
 from collections import Counter
 from contextlib import closing
@@ -328,6 +329,25 @@ def test_a_server_that_is_not_there_is_said_at_once(
         fo.run(small(tracking={"mlflow": True}), tmp_path / "run")
     assert "secret" not in str(told.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_two_processes_may_create_the_database_at_once(mlflow_uri: str, tmp_path: Path) -> None:
+    script = (
+        "from fedorbit.simulation.tracking.mlflow import MlflowServer; "
+        f"print(MlflowServer('sqlite:///{tmp_path / 'new.db'}', 'orbits').experiment_id)"
+    )
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", script],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    answers = [process.communicate() for process in both]
+    assert [process.returncode for process in both] == [0, 0], answers
+    assert answers[0][0] == answers[1][0]
 
 
 def test_tracking_is_no_part_of_what_a_run_is(tmp_path: Path) -> None:
