@@ -45,5 +45,9 @@ class LinkError(FedOrbitError):
     """A model was moved between an orbit and the ground station without a contact."""
 
 
+class TrackingError(FedOrbitError):
+    """A tracker's package is missing, or what it logs to cannot be reached."""
+
+
 class RunError(FedOrbitError):
     """A run cannot start or resume in the folder given."""

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,34 @@ def test_a_run_from_the_command_line(fedorbit, tmp_path: Path) -> None:
     assert "already holds a run; go on with `fedorbit run --resume first`" in refused.stderr
     refused = fedorbit("run", "--resume", "first", *SMALL, "-o", "run.rounds=9", code=2)
     assert "differs in run.rounds" in refused.stderr
+
+
+@pytest.mark.skipif(find_spec("tensorboard") is None, reason="needs fedorbit[tensorboard]")
+def test_trackers_are_chosen_on_the_command_line(fedorbit, tmp_path: Path) -> None:
+    tiny = [*SMALL, "-m", "local", "-o", "run.rounds=2"]
+    fedorbit("run", *tiny, "--track", "tensorboard", "--out", "first", "-q")
+    assert len(list((tmp_path / "first" / "tensorboard" / "local").iterdir())) == 1
+    assert load_config(tmp_path / "first" / "config.toml").tracking.tensorboard
+
+    fedorbit("run", *tiny, "--out", "second", "-q")
+    assert not (tmp_path / "second" / "tensorboard").exists()
+    fedorbit("run", "--resume", "second", "--track", "tensorboard", "-q")
+    assert len(list((tmp_path / "second" / "tensorboard" / "local").iterdir())) == 1
+
+    refused = fedorbit("run", *tiny, "--track", "wandb", "--out", "third", code=2)
+    assert "'wandb' is not one of 'tensorboard', 'mlflow'" in refused.stderr
+
+
+@pytest.mark.skipif(find_spec("mlflow") is None, reason="needs fedorbit[mlflow]")
+def test_a_tracker_out_of_reach_is_one_sentence(
+    fedorbit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://localhost:1")
+    refused = fedorbit("run", *SMALL, "--track", "mlflow", "--out", "first", code=2)
+    assert refused.stderr.startswith("fedorbit: MLflow cannot log to experiment 'fedorbit' (")
+    assert len(refused.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "first").exists()
 
 
 def test_how_a_run_is_executed_may_be_changed_on_resume(fedorbit, tmp_path: Path) -> None:

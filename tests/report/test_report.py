@@ -62,7 +62,8 @@ def test_published_values_come_from_the_study_of_the_run(tmp_path: Path) -> None
 def test_settings_are_named_by_what_differs(tmp_path: Path) -> None:
     write_run(tmp_path / "a", {"fedavg": 50.0})
     write_run(tmp_path / "b", {"fedavg": 50.0}, partition={"scheme": "pathological"})
-    write_run(tmp_path / "c", {"fedavg": 50.0}, training={"rate": 0.5}, engine={"workers": 7})
+    how = {"engine": {"workers": 7}, "tracking": {"tensorboard": True}}
+    write_run(tmp_path / "c", {"fedavg": 50.0}, training={"rate": 0.5}, **how)
     labels = [setting.label for setting in compared(tmp_path).settings]
     assert labels == [
         "dirichlet, training.rate 0.01",

@@ -8,12 +8,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import fedorbit as fo
-from fedorbit.errors import DataError, RunError
+from fedorbit.errors import DataError, RunError, TrackingError
 from fedorbit.simulation.records import read_records
 from fedorbit.studies import Study, load_study, run, status, write_study
 from fedorbit.studies.folders import RunState, claim, is_claimed, write_failure
@@ -205,8 +206,30 @@ def test_other_settings_in_a_folder_are_refused_before_anything_runs(
         run(changed, out)
     assert not (out / tiny.runs[0].slug).exists()
     # How it is executed may differ.
-    same = load_study(tmp_path / "tiny.toml", overrides=["engine.workers=1"])
+    how = ["engine.workers=1", "tracking.tensorboard=true"]
+    same = load_study(tmp_path / "tiny.toml", overrides=how)
     assert [s.state for s in status(same, out)] == ["missing", "done"]
+
+
+@pytest.mark.skipif(find_spec("tensorboard") is None, reason="needs fedorbit[tensorboard]")
+def test_trackers_are_told_of_every_run_and_change_nothing(tiny: Study, tmp_path: Path) -> None:
+    tracked = load_study(tmp_path / "tiny.toml", overrides=["tracking.tensorboard=true"])
+    assert [cell.slug for cell in tracked.runs] == [cell.slug for cell in tiny.runs]
+    assert {state.state for state in run(tracked, tmp_path / "out", jobs=1)} == {"done"}
+    for cell in tracked.runs:
+        [events] = (tmp_path / "out" / cell.slug / "tensorboard" / cell.method).iterdir()
+        assert events.stat().st_size > 0
+    assert {state.state for state in status(tiny, tmp_path / "out")} == {"done"}
+
+
+def test_a_tracker_that_is_not_installed_is_said_before_anything_runs(
+    tiny: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    tracked = load_study(tmp_path / "tiny.toml", overrides=["tracking.mlflow=true"])
+    with pytest.raises(TrackingError, match=r"pip install 'fedorbit\[mlflow\]'"):
+        run(tracked, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_dataset_that_is_not_prepared(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_no_comparison_where_the_settings_are_others(tmp_path: Path, study: Stud
     path = tmp_path / "tiny.toml"
     changed = load_study(path, overrides=["training.epochs=2"])
     assert "published" not in markdown(table(changed, tmp_path / "out"))
-    same = load_study(path, overrides=["engine.workers=1"])
+    same = load_study(path, overrides=["engine.workers=1", "tracking.tensorboard=true"])
     assert "68.7" in markdown(table(same, tmp_path / "out"))
     quick = load_study(path, quick=True)
     fill(quick, tmp_path / "quick")

@@ -2,6 +2,7 @@
 
 import shlex
 import warnings
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +32,19 @@ JSON_KEYS = (
 )  # fmt: skip
 
 
+class Tracker(StrEnum):
+    """Who can be told of a run."""
+
+    TENSORBOARD = "tensorboard"
+    MLFLOW = "mlflow"
+
+
+Track = Annotated[
+    list[Tracker] | None,
+    typer.Option("--track", help="Tell this tracker, too; repeatable, each is an extra."),
+]
+
+
 def run(
     config: OptionalConfigArgument = None,
     overrides: Overrides = None,
@@ -46,6 +60,7 @@ def run(
         Path | None,
         typer.Option("--resume", metavar="DIR", help="Go on with a run that was stopped."),
     ] = None,
+    track: Track = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -63,6 +78,8 @@ def run(
     fedorbit run --resume runs/path -o engine.workers=1
 
     fedorbit run paper -o run.links=causal -o methods.fedorbit.rho=0.9
+
+    fedorbit run --track tensorboard --out runs/seen  [dim]--resume takes it, too[/dim]
     """
     from fedorbit.simulation import runs  # PyTorch takes a second to import
     from fedorbit.simulation.loop import StopRequested
@@ -70,6 +87,7 @@ def run(
     changes = [*(overrides or [])]
     if method:
         changes.append(f"run.method=[{', '.join(repr(name) for name in method)}]")
+    changes += [f"tracking.{tracker}=true" for tracker in track or []]
     if resume is not None and out is not None:
         raise RunError(
             f"--out {out} cannot be used with --resume {resume}: a run goes on in its own folder; "
@@ -168,6 +186,9 @@ class RichRunProgress:
                     f"in view: {', '.join(map(str, record['visible'])) or 'none'}"
                 )
             self._bar.update(self._task, **changes)
+
+    def finished(self, summary: dict[str, Any]) -> None:
+        """All rounds are done; the table tells."""
 
     def end(self) -> None:
         """The method is over or stopped."""

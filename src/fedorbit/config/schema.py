@@ -249,6 +249,17 @@ class EngineSection(Section):
     checkpoint_every: int = Field(10, ge=1, le=10_000_000, description="rounds")
 
 
+class TrackingSection(Section):
+    """Who else is told of a run while it goes on; nothing here changes a result."""
+
+    tensorboard: bool = Field(False, description="event files in the run's folder")
+    mlflow: bool = Field(False, description="an MLflow run per method")
+    mlflow_experiment: str = Field("fedorbit", min_length=1, description="created if missing")
+    mlflow_uri: str | None = Field(
+        None, description="default MLFLOW_TRACKING_URI, or else what MLflow takes"
+    )
+
+
 class Config(Section):
     """Everything that decides the result of a run."""
 
@@ -275,6 +286,7 @@ class Config(Section):
         default_factory=dict, description="parameters, such as methods.fedorbit.rho"
     )
     engine: EngineSection = EngineSection()
+    tracking: TrackingSection = TrackingSection()
 
     @model_validator(mode="after")
     def _events_alternate(self) -> Self:

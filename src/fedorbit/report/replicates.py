@@ -94,7 +94,7 @@ def compare(methods: Sequence[MethodRecords]) -> Comparison:
 
 
 def _is_setting(key: str) -> bool:
-    return key not in NOT_A_SETTING and not key.startswith("methods.")
+    return key not in NOT_A_SETTING and not key.startswith(("methods.", "tracking."))
 
 
 def _parameters(flat: Mapping[str, Any], method: str) -> dict[str, Any]:

@@ -40,6 +40,9 @@ class RunProgress(Protocol):
     def round_done(self, t: int, record: Record | None) -> None:
         """A round is over; with its record if it was evaluated."""
 
+    def finished(self, summary: dict[str, Any]) -> None:
+        """All rounds are done; told again if the process dies before the summary is written."""
+
     def end(self) -> None:
         """The method is over or stopped."""
 
@@ -52,6 +55,9 @@ class NobodyWatches:
 
     def round_done(self, t: int, record: Record | None) -> None:
         """A round is over."""
+
+    def finished(self, summary: dict[str, Any]) -> None:
+        """All rounds are done."""
 
     def end(self) -> None:
         """The method is over or stopped."""
@@ -72,10 +78,11 @@ def run_rounds(
         with closing(RecordFile(folder, done.records_bytes)) as records, _stopping_on_signals():
             progress.begin(name, done.rounds_done, config.run.rounds)
             done = _rounds(world, method, folder, progress, fleet, evaluator, records, done)
+        summary = _summary(world, name, method, fleet, folder, done, trainer.name)
+        progress.finished(summary)
     finally:
         progress.end()
         engine.close(cancel=True)
-    summary = _summary(world, name, method, fleet, folder, done, trainer.name)
     write_summary(folder, summary)
     return summary
 

@@ -41,10 +41,10 @@ def config_hash(config: Config) -> str:
 def what_counts(config: Config) -> dict[str, Any]:
     """Return the settings that can change a result, as plain values.
 
-    Of the engine's settings only the backend can: kernel and PyTorch round differently. Of a file
-    its content counts, wherever it lies.
+    Of the engine's settings only the backend can: kernel and PyTorch round differently. Trackers
+    only watch. Of a file its content counts, wherever it lies.
     """
-    values = config.model_dump(mode="json")
+    values = config.model_dump(mode="json", exclude={"tracking"})
     values["engine"] = {"backend": values["engine"]["backend"]}
     section = config.constellation
     if isinstance(section, ElementsSection) and section.file.is_file():

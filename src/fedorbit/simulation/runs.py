@@ -7,6 +7,8 @@ DIR/accuracy.png, .svg   accuracy per round of all methods
 DIR/METHOD/records.jsonl one line per evaluated round
 DIR/METHOD/summary.json  written when the method is done
 DIR/METHOD/checkpoint-*  the two newest states
+DIR/METHOD/mlflow.json   which MLflow run it is, if it is one
+DIR/tensorboard/METHOD   TensorBoard's event file, if asked for
 """
 
 from dataclasses import dataclass, replace
@@ -26,6 +28,7 @@ from fedorbit.simulation.provenance import what_counts
 from fedorbit.simulation.records import CONFIG, WORLD, Record, read_records, read_summary
 from fedorbit.simulation.records import method_folder as method_folder
 from fedorbit.simulation.setting import write_setting
+from fedorbit.simulation.tracking import Tracking, connect
 from fedorbit.simulation.world import World, build_world
 
 
@@ -79,12 +82,14 @@ def run(
         make_method(name, config.methods.get(name, {}))
     if out is not None:  # before anything is put into somebody's folder
         refuse_used(Path(out), _element_file(config))
+    trackers = connect(config.tracking)
     with new_folder(Path(out) if out is not None else None) as folder:
         refuse_used(folder, _element_file(config))  # another process may have just begun here
         world = build_world(config, preparing)
         config = _store(config, folder, world.trainer().name)
         world = replace(world, config=config)
-        return _run_all(config, folder, progress or NobodyWatches(), preparing, world)
+        watchers = Tracking(progress or NobodyWatches(), trackers, config, folder)
+        return _run_all(config, folder, watchers, preparing, world)
 
 
 def resume(
@@ -105,9 +110,12 @@ def resume(
                 f"{', '.join(keys)}; resume without these changes, or start a new run with --out"
             )
         # How to run it may change; what is computed may not.
-        stored = stored.model_copy(update={"engine": config.engine})
+        how = {"engine": config.engine, "tracking": config.tracking}
+        stored = stored.model_copy(update=how)
     with only_one(folder):
-        return _run_all(stored, folder, progress or NobodyWatches(), preparing)
+        trackers = connect(stored.tracking)
+        watchers = Tracking(progress or NobodyWatches(), trackers, stored, folder)
+        return _run_all(stored, folder, watchers, preparing)
 
 
 def config_file(folder: Path) -> Path:
@@ -134,7 +142,7 @@ def differing_keys(first: Config, second: Config) -> list[str]:
 def _run_all(
     config: Config,
     folder: Path,
-    progress: RunProgress,
+    watchers: Tracking,
     preparing: Progress | None,
     world: World | None = None,
 ) -> RunResult:
@@ -152,10 +160,12 @@ def _run_all(
         if summary is None:
             world = world or build_world(config, preparing)
             try:
-                summary = run_rounds(world, name, method, target, progress)
+                summary = run_rounds(world, name, method, target, watchers)
             except StopRequested as stop:
                 stop.folder = folder
                 raise
+        else:
+            watchers.catch_up(name, summary)
         runs.append(MethodRun(name, target, summary))
     write_accuracy_figure(folder, {r.method: r.records for r in runs})
     return RunResult(folder, tuple(runs))

@@ -22,6 +22,7 @@ from fedorbit.data.catalog import SYNTHETIC, open_dataset
 from fedorbit.errors import DataError
 from fedorbit.files import replacing
 from fedorbit.learning.engine import default_workers
+from fedorbit.simulation.tracking import connect
 from fedorbit.studies import folders
 from fedorbit.studies.folders import RunState, state_of
 from fedorbit.studies.grid import Cell
@@ -65,6 +66,8 @@ def run(
     folder = Path(out) if out is not None else study.default_out
     folders.refuse_other_configurations(folder, study.runs)
     missing = [cell for cell in study.runs if state_of(folder, cell).state != "done"]
+    for tracking in {cell.config.tracking for cell in missing}:
+        connect(tracking)  # what is wrong with a tracker is said once, not by every run
     image_bytes = max((_image_bytes(study, cell) for cell in missing), default=0)
     write_study(study, folder)
     for cell in missing:
