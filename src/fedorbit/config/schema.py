@@ -39,14 +39,14 @@ class WalkerSection(Section):
         360.0,
         gt=0,
         le=360,
-        description="360: Walker delta, 180: star; nodes are spread / planes apart",
+        description="360: Walker delta, 180: star; divided by planes",
     )
     raan_offset_deg: float = Field(0.0, ge=-360, le=360, description="node of plane 0")
     argument_of_latitude_deg: float = Field(
         80.6, ge=-360, le=360, description="of satellite 0 at t = 0; the paper gives none"
     )
 
-    @field_validator("satellites_per_plane", mode="plain")
+    @field_validator("satellites_per_plane", mode="before")
     @classmethod
     def _one_number_or_several(cls, value: Any) -> int | tuple[int, ...]:
         """Check both forms in one place: the errors of a union would name its branches."""
