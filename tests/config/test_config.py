@@ -303,7 +303,13 @@ def test_each_plane_may_have_its_number_of_satellites(written) -> None:
     printed = dumps(config)
     assert "satellites_per_plane = [3, 1, 4, 1, 5]" in printed
     assert load_config(written(printed)) == config
-    assert config.model_dump(mode="json")["constellation"]["satellites_per_plane"] == [3, 1, 4, 1, 5]
+    assert config.model_dump(mode="json")["constellation"]["satellites_per_plane"] == [
+        3,
+        1,
+        4,
+        1,
+        5,
+    ]
     assert WalkerSection().satellites_of_planes == (4, 4, 4, 4, 4)
 
 

@@ -1,5 +1,8 @@
 """The constellations of the presets against published figures, oblateness and skyfield."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -104,12 +107,34 @@ def test_satellites_of_a_plane_are_evenly_spaced(preset: str) -> None:
         assert_allclose(in_plane_steps_deg(constellation, orbit), 360.0 / count, atol=1e-6)
 
 
+def closest_km(phasing: int) -> float:
+    """Least distance in Starlink's pattern ever, by the closed form of Speckman et al. (1990)."""
+    plane, slot = (grid.ravel()[1:] for grid in np.meshgrid(range(72), range(22), indexing="ij"))
+    node, i = np.radians(360.0 * plane / 72), np.radians(53.0)
+    ahead = np.radians(360.0 * slot / 22 + 360.0 * phasing * plane / 1584)
+    between_planes = np.cos(i) ** 2 + np.sin(i) ** 2 * np.cos(node)
+    ahead_at_crossing = ahead + 2.0 * np.arctan2(np.cos(i) * np.sin(node / 2), np.cos(node / 2))
+    half = np.sqrt((1.0 + between_planes) / 2.0) * np.abs(np.sin(ahead_at_crossing / 2.0))
+    return float(2.0 * 6921.0 * half.min())
+
+
 def test_starlinks_satellites_keep_apart() -> None:
     constellation = build_constellation(load_config("starlink-shell1"))
-    r_km = inertial_km(constellation, np.linspace(0.0, 5736.0, 721))
+    expected_km = closest_km(39)
+    assert expected_km > 40.0
+    assert closest_km(38) == pytest.approx(0.0, abs=1e-6)  # other phasings collide
     # All satellites of a Walker delta see the same: one against the others is enough.
+    times_s = np.linspace(0.0, 5736.0, 1201)
+    r_km = inertial_km(constellation, times_s)
     distances_km = np.linalg.norm(r_km[:, 1:] - r_km[:, :1], axis=-1)
-    assert distances_km.min() == pytest.approx(55.4, abs=0.5)  # 1.4 with F = 38
+    coarse, other = np.unravel_index(distances_km.argmin(), distances_km.shape)
+    fine_s = times_s[coarse] + np.linspace(-5.0, 5.0, 2001)
+    pair = [
+        constellation.motion.r_eci_km_at(np.full(len(fine_s), satellite), fine_s)
+        for satellite in (0, int(other) + 1)
+    ]
+    nearest_km = np.linalg.norm(pair[1] - pair[0], axis=-1).min()
+    assert nearest_km == pytest.approx(expected_km, abs=0.01)
 
 
 def test_planets_orbit_is_sun_synchronous() -> None:
@@ -126,7 +151,7 @@ def test_planets_orbit_is_sun_synchronous() -> None:
 def operating(constellation: Constellation) -> np.ndarray:
     """Satellites in service: 14.342 revolutions a day, no spares below."""
     r_km = np.linalg.norm(inertial_km(constellation, np.linspace(0.0, 6000.0, 61)), axis=-1)
-    return r_km.mean(axis=0) > 7140.0
+    return r_km.mean(axis=0) > 7150.0
 
 
 def test_the_real_iridium_planes_confirm_the_designed_ones() -> None:
@@ -211,3 +236,9 @@ def test_stations_lie_where_their_names_say(preset: str) -> None:
         assert station.latitude_deg == pytest.approx(latitude_deg, abs=0.3)
         assert station.longitude_deg == pytest.approx(longitude_deg, abs=0.3)
         assert 5.0 <= station.min_elevation_deg <= 25.0
+
+
+def test_the_table_in_the_docs_is_what_the_script_prints() -> None:
+    root = Path(__file__).parents[2]
+    table = runpy.run_path(str(root / "scripts" / "constellation_table.py"))["table"]()
+    assert table in (root / "docs" / "constellations.md").read_text(encoding="utf-8")

@@ -285,3 +285,13 @@ def test_published_values_are_the_papers() -> None:
     assert so2sat["pathological"]["apfl"] == [40.7, 70.2]
     resisc45 = load_study("paper-resisc45").file.published["resisc45"]
     assert resisc45["dirichlet"]["fedprox"] == [38.1, 9.9]
+
+
+def test_a_study_of_bundled_element_sets_keeps_their_name(tmp_path: Path) -> None:
+    path = tmp_path / "real.toml"
+    path.write_text(
+        "title = 'real satellites'\nbase = 'iridium-next-tle'\n[common]\nmethod = ['fedavg']\n"
+    )
+    [cell] = load_study(path).cells
+    assert str(cell.config.constellation.file) == "bundled:iridium-next-2021-01-30"
+    assert cell.config.constellation.path.is_file()
