@@ -261,6 +261,12 @@ def test_config_list(fedorbit) -> None:
     assert set(json.loads(fedorbit("config", "list", "--json").stdout)["presets"]) >= {
         "paper",
         "quickstart",
+        "starlink-shell1",
+        "oneweb",
+        "iridium-next",
+        "iridium-next-tle",
+        "planet-flock",
+        "kepler-leo-fl",
     }
 
 

@@ -23,6 +23,10 @@ def test_every_bundled_line_has_its_checksum_and_its_day() -> None:
             assert (len(line), line[-1]) == (69, str(sum(digits) % 10)), line
         assert name.endswith("2021-01-30")
         assert {line[18:23] for line in first} == {"21030"}  # 30 January is day 30 of the year
+        days = [float(line[18:32]) for line in first]
+        assert max(days) - min(days) < 0.25
+        # Each epoch is at the ascending node: argument of perigee and mean anomaly make a turn.
+        assert all((float(s[34:42]) + float(s[43:51])) % 360.0 < 0.2 for s in second)
         assert path.stat().st_size < 20_000
 
 
