@@ -41,7 +41,7 @@ def build_constellation(config: Config) -> Constellation:
         settings = section.model_dump(exclude={"kind"})
         return walker(**settings, start=config.schedule.start)
     return from_element_sets(
-        read_element_sets(section.file),
+        read_element_sets(section.path),
         start=config.schedule.start,
         horizon_s=horizon_s(config),
         **section.model_dump(exclude={"kind", "file"}),

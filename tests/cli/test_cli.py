@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -223,10 +224,49 @@ def test_config_show_prints_a_file_that_can_be_loaded(fedorbit, tmp_path: Path) 
     assert fedorbit("config", "show", "mine.toml").stdout == printed
 
 
+def test_a_shown_configuration_finds_its_element_sets_from_any_folder(fedorbit, tmp_path) -> None:
+    sets = tmp_path / "sets"
+    sets.mkdir()
+    (sets / "fleet.tle").write_text(tle_text([("A", made_satellite(1, 0.0))]))
+    (sets / "fleet.toml").write_text("[constellation]\nkind = 'elements'\nfile = 'fleet.tle'")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "mine.toml").write_text(
+        fedorbit("config", "show", "sets/fleet.toml").stdout
+    )
+    document = json.loads(fedorbit("orbits", "elsewhere/mine.toml", "--json").stdout)
+    assert document["satellites"] == 1
+    shown = json.loads(fedorbit("config", "show", "sets/fleet.toml", "--json").stdout)
+    assert shown["constellation"]["file"] == str((sets / "fleet.tle").resolve())
+    bundled = fedorbit("config", "show", "iridium-next-tle").stdout
+    assert 'file = "bundled:iridium-next-2021-01-30"' in bundled
+
+
+def test_many_orbits_are_shown_in_groups(fedorbit) -> None:
+    many = ("-o", "constellation.planes=50", "-o", "schedule.rounds=20", "--contacts", "0")
+    text = fedorbit("orbits", *many).stdout
+    document = json.loads(fedorbit("orbits", *many, "--json").stdout)
+    cells_of_lines = [line.split() for line in text.splitlines() if line.strip()]
+    rows = {cells[0]: cells for cells in cells_of_lines if re.fullmatch(r"\d+-\d+", cells[0])}
+    assert list(rows) == [f"{first}-{min(first + 2, 49)}" for first in range(0, 50, 3)]
+    for first, cells in zip(range(0, 50, 3), rows.values(), strict=True):
+        group = slice(first, first + 3)
+        in_view = document["visible_rounds"][group]
+        assert cells[1] == str(sum(document["satellites_per_orbit"][group]))
+        assert cells[2] == f"{sum(in_view) / len(in_view):.0f}"
+        assert cells[5] == str(max(document["longest_gaps_rounds"][group]))
+    assert "Each row is up to 3 orbits" in text
+
+
 def test_config_list(fedorbit) -> None:
     assert set(json.loads(fedorbit("config", "list", "--json").stdout)["presets"]) >= {
         "paper",
         "quickstart",
+        "starlink-shell1",
+        "oneweb",
+        "iridium-next",
+        "iridium-next-tle",
+        "planet-flock",
+        "kepler-leo-fl",
     }
 
 

@@ -66,6 +66,13 @@ def test_presets_load_and_survive_being_printed(preset: str, written) -> None:
         ("[constellation]\naltitude_km = nan", "constellation.altitude_km"),
         ("[constellation]\nphasing = 5", "phasing must be below planes (5), got 5"),
         ("[constellation]\nplanes = 1000\nsatellites_per_plane = 201", "planes x satellites_per_plane must be at most 200000, got 1000 x 201 = 201000"),
+        ("[constellation]\nsatellites_per_plane = 0", "constellation.satellites_per_plane: must be a whole number at least 1 and at most 10000, or a list of such, one for each plane, got 0"),
+        ("[constellation]\nsatellites_per_plane = true", "or a list of such, one for each plane, got True"),
+        ("[constellation]\nsatellites_per_plane = [1, 2.0, 3, 4, 5]", "or a list of such, one for each plane, got 2.0"),
+        ("[constellation]\nsatellites_per_plane = [1, 2, 3, 4, 10001]", "or a list of such, one for each plane, got 10001"),
+        ("[constellation]\nsatellites_per_plane = [1, 2, 3]", "satellites_per_plane must have one entry for each of the 5 planes, got 3; change the list or planes"),
+        ("[constellation]\nsatellites_per_plane = []", "satellites_per_plane must have one entry for each of the 5 planes, got 0"),
+        ("[constellation]\nplanes = 21\nsatellites_per_plane = [" + "10000, " * 21 + "]", "planes x satellites_per_plane must be at most 200000, got 210000"),
         ("[constellation]\nkind = 'wlaker'", "constellation.kind must be one of walker, elements, got 'wlaker' (did you mean 'walker'?)"),
         ("[constellation]\nkind = 'elements'", "constellation.file is missing"),
         ("[[stations]]\nlatitude_deg = 1\nlongitude_deg = 2\nmin_elevation_deg = 90", "stations.0.min_elevation_deg must be at least 0 and below 90, got 90"),
@@ -288,6 +295,22 @@ def test_paths_are_relative_to_the_file_that_names_them(written, tmp_path: Path)
     config = load_config(written("[constellation]\nkind='elements'\nfile='sets/iridium.tle'"))
     assert isinstance(config.constellation, ElementsSection)
     assert config.constellation.file == tmp_path / "sets" / "iridium.tle"
+
+
+def test_each_plane_may_have_its_number_of_satellites(written) -> None:
+    config = load_config("paper", ["constellation.satellites_per_plane=[3, 1, 4, 1, 5]"])
+    assert config.constellation.satellites_of_planes == (3, 1, 4, 1, 5)
+    printed = dumps(config)
+    assert "satellites_per_plane = [3, 1, 4, 1, 5]" in printed
+    assert load_config(written(printed)) == config
+    assert config.model_dump(mode="json")["constellation"]["satellites_per_plane"] == [
+        3,
+        1,
+        4,
+        1,
+        5,
+    ]
+    assert WalkerSection().satellites_of_planes == (4, 4, 4, 4, 4)
 
 
 def test_a_configuration_does_not_change(written) -> None:

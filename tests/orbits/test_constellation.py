@@ -52,6 +52,31 @@ def test_phasing_moves_neighbouring_planes_by_f_over_t() -> None:
     assert_allclose(argument_of_latitude_deg(first_of_plane_km, 53.0), [0, 60, 60], atol=1e-9)
 
 
+def test_planes_with_different_numbers_of_satellites() -> None:
+    constellation = walker(3, [4, 1, 2], 1, 550.0, 53.0, raan_spread_deg=180.0)
+    assert constellation.orbit_of_satellite.tolist() == [0, 0, 0, 0, 1, 2, 2]
+    assert constellation.satellites_per_orbit.tolist() == [4, 1, 2]
+    assert constellation.satellite_names == (
+        "sat 0.0", "sat 0.1", "sat 0.2", "sat 0.3", "sat 1.0", "sat 2.0", "sat 2.1",
+    )  # fmt: skip
+    r_km = constellation.motion.r_eci_km(np.zeros(1))[0]
+    assert_allclose(r_km[2], -r_km[0], atol=1e-6)  # four to a circle: the third is opposite
+    assert_allclose(r_km[0] @ r_km[1], 0.0, atol=1e-6)
+    assert_allclose(r_km[6], -r_km[5], atol=1e-6)
+    # F x 360 / T = 360 / 7 degrees from the first of a plane to the first of the next.
+    first_of_plane_km = r_km[[0, 4, 5]]
+    assert_allclose(
+        argument_of_latitude_deg(first_of_plane_km, 53.0), [0, 360 / 7, 180 - 720 / 7], atol=1e-9
+    )
+
+
+def test_a_list_of_equal_numbers_is_that_number() -> None:
+    one = walker(3, 4, 2, 550.0, 53.0, argument_of_latitude_deg=11.0)
+    several = walker(3, (4, 4, 4), 2, 550.0, 53.0, argument_of_latitude_deg=11.0)
+    times_s = np.array([0.0, 1234.5])
+    assert np.array_equal(one.r_ecef_km(times_s), several.r_ecef_km(times_s))
+
+
 def test_one_satellite_at_one_time_equals_the_grid() -> None:
     constellation = walker(4, 3, 1, 700.0, 98.0, argument_of_latitude_deg=33.0)
     times_s = np.array([0.0, 100.0, 5000.0])

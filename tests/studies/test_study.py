@@ -300,3 +300,13 @@ def test_the_study_file_tells_published_values_where_the_run_is_what_was_publish
     assert full["eurosat_pathological_fedorbit_seed0"] == [94.9, 12.5]
     assert written("engine.workers=1") == full
     assert written("run.rounds=50") == {}
+
+
+def test_a_study_of_bundled_element_sets_keeps_their_name(tmp_path: Path) -> None:
+    path = tmp_path / "real.toml"
+    path.write_text(
+        "title = 'real satellites'\nbase = 'iridium-next-tle'\n[common]\nmethod = ['fedavg']\n"
+    )
+    [cell] = load_study(path).cells
+    assert str(cell.config.constellation.file) == "bundled:iridium-next-2021-01-30"
+    assert cell.config.constellation.path.is_file()

@@ -1,5 +1,6 @@
 """`fedorbit orbits`: a constellation and its contacts."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,10 +23,12 @@ from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.contacts import Contacts, find_contacts
 from fedorbit.orbits.earth import EARTH_MU_KM3_S2
 from fedorbit.orbits.visibility import GroundStation, Schedule
+from fedorbit.progress import Progress
 from fedorbit.report.exports import contact_rows, write_orbit_tables
 from fedorbit.scenario import build_constellation, build_schedule, build_stations, horizon_s
 
-MAX_ROWS = 40
+MAX_ROWS = 24
+"""More orbits than this are shown in groups of neighbours: a table is to fit on a screen."""
 SHADES, ASCII_SHADES = "·▁▂▃▄▅▆▇█", ".:-=+*#%@"
 
 
@@ -56,7 +59,7 @@ def orbits(
     stations = build_stations(settings)
     schedule = build_schedule(settings, constellation, progress)
     found = find_contacts(constellation, stations, horizon_s(settings), progress=progress)
-    files = _write(out, constellation, stations, schedule, found) if out else []
+    files = _write(out, constellation, stations, schedule, found, progress) if out else []
     if as_json:
         document = summary(constellation, stations, schedule, found)
         document["contact_list"] = contact_rows(found, constellation, stations, contacts)
@@ -98,18 +101,29 @@ def _write(
     stations: tuple[GroundStation, ...],
     schedule: Schedule,
     contacts: Contacts,
+    progress: Progress,
 ) -> list[Path]:
     # Matplotlib takes half a second to import: only those who draw wait for it.
     from fedorbit.report import orbit_figures, style
 
     radius_km = np.linalg.norm(constellation.r_ecef_km_at(np.zeros(1, int), np.zeros(1)))
     period_s = float(2.0 * np.pi * np.sqrt(radius_km**3 / EARTH_MU_KM3_S2))
-    tracks = orbit_figures.ground_track_map(constellation, stations, period_s)
-    return [
-        *style.save(orbit_figures.timeline(schedule), folder, "timeline"),
-        *style.save(tracks, folder, "map"),
-        *write_orbit_tables(folder, schedule, contacts, constellation, stations),
+    steps: list[Callable[[], list[Path]]] = [
+        lambda: style.save(orbit_figures.timeline(schedule), folder, "timeline"),
+        lambda: style.save(
+            orbit_figures.ground_track_map(constellation, stations, period_s), folder, "map"
+        ),
+        lambda: write_orbit_tables(folder, schedule, contacts, constellation, stations),
     ]
+    files: list[Path] = []
+    progress.start("writing figures and tables", len(steps), "steps")
+    try:
+        for step in steps:
+            files += step()
+            progress.advance(1)
+    finally:
+        progress.finish()
+    return files
 
 
 def _print_tables(
@@ -137,23 +151,16 @@ def _print_tables(
             Column("timeline", rank=5, left=True),
         ],
     )
-    gaps = schedule.longest_gaps_rounds
+    together = -(-schedule.orbits // MAX_ROWS)
     cells = min(max(stdout.width - 61, 10), 80)
-    for orbit in range(min(schedule.orbits, MAX_ROWS)):
-        passes_s = contacts.duration_s[contacts.orbit == orbit]
-        table.add_row(
-            str(orbit),
-            str(constellation.satellites_per_orbit[orbit]),
-            str(schedule.visible_rounds[orbit]),
-            f"{100.0 * schedule.visible_rounds[orbit] / schedule.rounds:.1f} %",
-            str(gaps[orbit]),
-            str(len(passes_s)),
-            f"{passes_s.mean() / 60.0:.1f} min" if len(passes_s) else "-",
-            sparkline(schedule.visible[:, orbit], cells),
-        )
+    for first in range(0, schedule.orbits, together):
+        _add_orbits(table, constellation, schedule, contacts, first, together, cells)
     table.print()
-    if schedule.orbits > MAX_ROWS:
-        stdout.print(f"… and {schedule.orbits - MAX_ROWS} more orbits (--json has them all)")
+    if together > 1:
+        stdout.print(
+            f"Each row is up to {together} orbits: in view and share are means, "
+            "max gap is the longest; --json has every orbit."
+        )
     stdout.print(
         f"No orbit in view in {schedule.idle_rounds} rounds "
         f"({100.0 * schedule.idle_rounds / schedule.rounds:.1f} %), "
@@ -162,6 +169,32 @@ def _print_tables(
     )
     if listed and len(contacts):
         _print_contacts(contacts, constellation, stations, listed)
+
+
+def _add_orbits(
+    table: Table,
+    constellation: Constellation,
+    schedule: Schedule,
+    contacts: Contacts,
+    first: int,
+    together: int,
+    cells: int,
+) -> None:
+    """Add a row about one orbit or several neighbours."""
+    last = min(first + together, schedule.orbits) - 1
+    rows = slice(first, last + 1)
+    in_view = schedule.visible_rounds[rows].mean()
+    passes_s = contacts.duration_s[(contacts.orbit >= first) & (contacts.orbit <= last)]
+    table.add_row(
+        f"{first}" if first == last else f"{first}-{last}",
+        str(constellation.satellites_per_orbit[rows].sum()),
+        f"{in_view:.0f}",
+        f"{100.0 * in_view / schedule.rounds:.1f} %",
+        str(schedule.longest_gaps_rounds[rows].max()),
+        str(len(passes_s)),
+        f"{passes_s.mean() / 60.0:.1f} min" if len(passes_s) else "-",
+        sparkline(schedule.visible[:, rows], cells),
+    )
 
 
 def _print_contacts(
@@ -194,7 +227,7 @@ def _print_contacts(
 
 
 def sparkline(flags: NDArray[np.bool_], cells: int) -> str:
-    """Shrink one orbit's visibility to a line of shaded cells."""
+    """Shrink the visibility of one orbit or several, `[round]` or `[round, orbit]`, to a line."""
     parts = np.array_split(flags, min(cells, len(flags)))
     shades = SHADES if printable(SHADES) else ASCII_SHADES
     levels = [int(np.ceil(part.mean() * (len(shades) - 1))) for part in parts]

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from fedorbit.config.bundled import bundled_name
 from fedorbit.config.explain import nearest
 from fedorbit.config.schema import CHOICES, LONDON
 from fedorbit.errors import ConfigError
@@ -230,5 +231,7 @@ def _parse(text: str, where: str) -> Values:
 def _anchor_paths(values: Values, folder: Path) -> None:
     """Read paths in a file as relative to that file, not to where the command was typed."""
     constellation = values.get("constellation")
-    if isinstance(constellation, dict) and isinstance(constellation.get("file"), str):
+    if not isinstance(constellation, dict) or not isinstance(constellation.get("file"), str):
+        return
+    if bundled_name(Path(constellation["file"])) is None:
         constellation["file"] = str(folder / constellation["file"])

@@ -6,12 +6,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from fedorbit.config.bundled import bundled_elements, bundled_name
+from fedorbit.config.explain import nearest
 from fedorbit.orbits.earth import as_utc
 
 CHOICES = {"constellation": ("kind", "walker"), "partition": ("scheme", "dirichlet")}
 """Keys that choose what else a table may hold, and what they are when left out."""
 
 MAX_SATELLITES = 200_000
+MAX_SATELLITES_PER_PLANE = 10_000
 FIRST_START, END_OF_STARTS = datetime(1957, 1, 1, tzinfo=UTC), datetime(2201, 1, 1, tzinfo=UTC)
 
 
@@ -26,15 +29,50 @@ class WalkerSection(Section):
 
     kind: Literal["walker"] = "walker"
     planes: int = Field(5, ge=1, le=10_000, description="orbital planes, L")
-    satellites_per_plane: int = Field(4, ge=1, le=10_000, description="satellites per plane, N")
+    satellites_per_plane: int | tuple[int, ...] = Field(
+        4, description="satellites per plane, N; or a list with one number for each plane"
+    )
     phasing: float = Field(0.0, ge=0, description="Walker's F, below the number of planes")
     altitude_km: float = Field(550.0, ge=150, le=50_000, description="above a 6371 km sphere")
     inclination_deg: float = Field(53.0, ge=0, le=180)
-    raan_spread_deg: float = Field(360.0, gt=0, le=360, description="360: Walker delta, 180: star")
+    raan_spread_deg: float = Field(
+        360.0,
+        gt=0,
+        le=360,
+        description="360: Walker delta, 180: star; divided by planes",
+    )
     raan_offset_deg: float = Field(0.0, ge=-360, le=360, description="node of plane 0")
     argument_of_latitude_deg: float = Field(
         80.6, ge=-360, le=360, description="of satellite 0 at t = 0; the paper gives none"
     )
+
+    @field_validator("satellites_per_plane", mode="before")
+    @classmethod
+    def _one_number_or_several(cls, value: Any) -> int | tuple[int, ...]:
+        """Check both forms in one place: the errors of a union would name its branches."""
+        counts = value if isinstance(value, list | tuple) else (value,)
+        for count in counts:
+            if type(count) is not int or not 1 <= count <= MAX_SATELLITES_PER_PLANE:
+                raise ValueError(
+                    f"must be a whole number at least 1 and at most {MAX_SATELLITES_PER_PLANE}, "
+                    f"or a list of such, one for each plane, got {count!r}"
+                )
+        return tuple(value) if isinstance(value, list | tuple) else value
+
+    @property
+    def satellites_of_planes(self) -> tuple[int, ...]:
+        """Satellites of each plane."""
+        counts = self.satellites_per_plane
+        return (counts,) * self.planes if isinstance(counts, int) else counts
+
+    @model_validator(mode="after")
+    def _as_many_as_planes(self) -> Self:
+        if len(self.satellites_of_planes) != self.planes:
+            raise ValueError(
+                f"satellites_per_plane must have one entry for each of the {self.planes} planes, "
+                f"got {len(self.satellites_of_planes)}; change the list or planes"
+            )
+        return self
 
     @model_validator(mode="after")
     def _phasing_below_planes(self) -> Self:
@@ -47,11 +85,12 @@ class WalkerSection(Section):
 
     @model_validator(mode="after")
     def _not_too_many(self) -> Self:
-        satellites = self.planes * self.satellites_per_plane
+        satellites, counts = sum(self.satellites_of_planes), self.satellites_per_plane
         if satellites > MAX_SATELLITES:
+            product = f"{self.planes} x {counts} = " if isinstance(counts, int) else ""
             raise ValueError(
                 f"planes x satellites_per_plane must be at most {MAX_SATELLITES}, got "
-                f"{self.planes} x {self.satellites_per_plane} = {satellites}; lower one of the two"
+                f"{product}{satellites}; lower one of the two"
             )
         return self
 
@@ -61,7 +100,9 @@ class ElementsSection(Section):
 
     kind: Literal["elements"]
     file: Path = Field(
-        strict=False, description="TLE text, or OMM as CSV, XML or JSON; relative to this file"
+        strict=False,
+        description="TLE text, or OMM as CSV, XML or JSON; relative to this file, "
+        "or bundled:NAME for one in the package",
     )
     max_age_days: float = Field(14.0, gt=0, le=3650, description="refuse older element sets")
     plane_tolerance_deg: float = Field(
@@ -70,6 +111,29 @@ class ElementsSection(Section):
     altitude_tolerance_km: float = Field(
         50.0, gt=0, le=10_000, description="larger gaps in altitude divide orbits"
     )
+
+    @field_validator("file")
+    @classmethod
+    def _known_if_bundled(cls, value: Path) -> Path:
+        name = bundled_name(value)
+        if name is not None and name not in bundled_elements():
+            raise ValueError(
+                f"no element set file {name!r} is bundled{nearest(name, bundled_elements())}; "
+                f"there are {', '.join(bundled_elements())}"
+            )
+        return value
+
+    @property
+    def path(self) -> Path:
+        """The file to read, wherever the package is installed."""
+        name = bundled_name(self.file)
+        return self.file if name is None else bundled_elements()[name]
+
+    def anywhere(self) -> Self:
+        """Return the same with a file that can be found from any folder of this machine."""
+        if bundled_name(self.file) is not None:
+            return self
+        return self.model_copy(update={"file": self.file.resolve()})
 
 
 class ScheduleSection(Section):

@@ -63,7 +63,7 @@ class Constellation:
 
 def walker(
     planes: int,
-    satellites_per_plane: int,
+    satellites_per_plane: int | Sequence[int],
     phasing: float,
     altitude_km: float,
     inclination_deg: float,
@@ -74,14 +74,18 @@ def walker(
 ) -> Constellation:
     """Lay out a Walker constellation: delta for a RAAN spread of 360 degrees, star for 180.
 
-    In Walker's notation `i: T/P/F`, T = planes x satellites per plane, P = planes, F = phasing:
+    In Walker's notation `i: T/P/F`, T is the number of satellites, P = planes, F = phasing:
     a satellite leads its neighbour in the plane before by F x 360/T degrees of latitude argument.
+    The nodes of neighbouring planes are spread / P apart. Planes may differ in their number of
+    satellites, which are evenly spaced in each; F x 360/T is then between their satellites 0.
     `argument_of_latitude_deg` is that of satellite 0 of plane 0 at t = 0. Without `start` the
     Greenwich meridian is on the inertial x axis at t = 0; with it, where it was at that moment.
     """
     start = as_utc(start) if start else None
-    total = planes * satellites_per_plane
-    plane, slot = np.divmod(np.arange(total), satellites_per_plane)
+    counts = np.broadcast_to(np.asarray(satellites_per_plane, dtype=np.int64), planes)
+    total = int(counts.sum())
+    plane = np.repeat(np.arange(planes), counts)
+    slot = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
     return Constellation(
         motion=CircularKepler(
             radius_km=np.full(total, EARTH_RADIUS_KM + altitude_km),
@@ -89,7 +93,7 @@ def walker(
             raan_rad=np.radians(raan_offset_deg + raan_spread_deg * plane / planes),
             argument_of_latitude_rad=np.radians(
                 argument_of_latitude_deg
-                + 360.0 * slot / satellites_per_plane
+                + 360.0 * slot / counts[plane]
                 + 360.0 * phasing * plane / total
             ),
             earth_angle_at_start_rad=(

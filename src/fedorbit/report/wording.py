@@ -78,7 +78,10 @@ def _constellation(config: Mapping[str, Any]) -> str:
     section = config.get("constellation", {})
     if section.get("kind", "walker") != "walker":
         return "satellites from element sets"
-    return f"{section.get('planes')} orbits of {section.get('satellites_per_plane')} satellites"
+    counts = section.get("satellites_per_plane")
+    if isinstance(counts, list):
+        counts = f"{min(counts)} to {max(counts)}"
+    return f"{section.get('planes')} orbits of {counts} satellites"
 
 
 def _contacts(config: Mapping[str, Any]) -> str:

@@ -47,8 +47,8 @@ def what_counts(config: Config) -> dict[str, Any]:
     values = config.model_dump(mode="json", exclude={"tracking"})
     values["engine"] = {"backend": values["engine"]["backend"]}
     section = config.constellation
-    if isinstance(section, ElementsSection) and section.file.is_file():
-        values["constellation"]["file"] = hashlib.sha256(section.file.read_bytes()).hexdigest()
+    if isinstance(section, ElementsSection) and section.path.is_file():
+        values["constellation"]["file"] = hashlib.sha256(section.path.read_bytes()).hexdigest()
     return values
 
 

@@ -193,7 +193,7 @@ def _store(config: Config, folder: Path, backend: str) -> Config:
 
 def _element_file(config: Config) -> Path | None:
     section = config.constellation
-    return section.file if isinstance(section, ElementsSection) else None
+    return section.path if isinstance(section, ElementsSection) else None
 
 
 def _with_elements(config: Config, file: Path) -> Config:

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from fedorbit.config import Config, load_config
@@ -163,8 +162,7 @@ def _normalised(config: Config, where: str) -> Config:
         raise type(error)(f"study {where}: {error}") from None
     changes: dict[str, Any] = {"methods": {method: parameters} if parameters else {}}
     if isinstance(config.constellation, ElementsSection):
-        file = Path(config.constellation.file).resolve()
-        changes["constellation"] = config.constellation.model_copy(update={"file": file})
+        changes["constellation"] = config.constellation.anywhere()
     return config.model_copy(update=changes)
 
 
