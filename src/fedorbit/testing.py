@@ -8,6 +8,7 @@
 and run pytest. Each test runs real training on small synthetic images.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -33,6 +34,14 @@ EVENTS: tuple[dict[str, Any], ...] = (
     {"round": 5, "kind": "join", "orbit": 1},
 )
 """A satellite is lost, an orbit leaves and comes back, another is launched."""
+SCARCE_POWER: dict[str, Any] = {
+    "samples_per_s": 10.0,
+    "speed_spread": 0.5,
+    "energy": {"battery_wh": 0.01, "solar_w": 0.05, "training_w": 10.0, "initial_charge": 0.5},
+}
+"""Batteries for about three epochs in the small world, which a round of sunlight fills by half."""
+SCARCE_TIME: dict[str, Any] = {"samples_per_s": 0.1, "speed_spread": 0.5, "deadline": True}
+"""A round is long enough for two epochs or three, or for none on a satellite with many samples."""
 
 
 def small_world(
@@ -45,6 +54,7 @@ def small_world(
     seed: int = 0,
     backend: str = "auto",
     events: Sequence[dict[str, Any]] = (),
+    onboard: dict[str, Any] | None = None,
 ) -> World:
     """Return a world small enough that a round takes a blink; who is away is never in view."""
     config = Config.model_validate(
@@ -60,6 +70,7 @@ def small_world(
             "run": {"rounds": len(visible), "links": links},
             "engine": {"backend": backend},
             "events": events,
+            "onboard": onboard,
         }
     )
     world = build_world(config)
@@ -83,6 +94,31 @@ def play(method: Method, world: World, workers: int = 1) -> list[State]:
         for t in range(world.schedule.rounds):
             states.append(method.round(states[-1], t, fleet))
     return states
+
+
+def play_on_board(
+    method: Method,
+    world: World,
+    workers: int = 1,
+    begin: int = 0,
+    state: State | None = None,
+    saved: dict[str, Any] | None = None,
+) -> list[tuple[State, dict[str, Any]]]:
+    """Return states, and what a checkpoint keeps of clocks and batteries, before and after rounds.
+
+    Given both, go on from there.
+    """
+    with fleet_of(world, workers) as fleet:
+        onboard = fleet.onboard
+        assert onboard is not None, "the world must have hardware"
+        if saved is not None:
+            onboard.restore(saved)
+        played = [(method.start(fleet) if state is None else state, onboard.saved())]
+        for t in range(begin, world.schedule.rounds):
+            state = method.round(played[-1][0], t, fleet)
+            onboard.begin(t + 1)
+            played.append((state, onboard.saved()))
+    return played
 
 
 def with_inverted_images(world: World, satellites: Sequence[int]) -> World:
@@ -322,3 +358,52 @@ class MethodConformance:
                     assert fleet.ledger.epochs[orbit] == epochs[orbit], f"round {t}"
                 epochs = list(fleet.ledger.epochs)
             assert fleet.ledger.unlinked_bytes == 0
+
+    # --- Hardware on board --------------------------------------------------------------------
+
+    def test_a_clock_alone_changes_nothing(self) -> None:
+        """That time on board is counted is no reason for another result."""
+        with_clock = play_on_board(self.method, self.world(onboard={"samples_per_s": 1.0}))
+        for one, (other, _) in zip(play(self.method, self.world()), with_clock, strict=True):
+            assert_same(one, other)
+
+    def test_survives_scarce_power_and_time(self) -> None:
+        """Satellites may have to cut their epochs, down to none, and nothing breaks."""
+        for onboard in (SCARCE_POWER, SCARCE_TIME):
+            for links in ("ideal", "causal"):
+                for events in ((), EVENTS):
+                    world = self.world(links=links, events=events, onboard=onboard)
+                    played = play_on_board(self.method, world)
+                    assert_sound(self.method, [state for state, _ in played], world)
+
+    def test_nobody_has_power(self) -> None:
+        """With empty batteries nobody trains, and nobody's model changes."""
+        empty = {**SCARCE_POWER, "energy": {**SCARCE_POWER["energy"], "solar_w": 0.0}}
+        empty["energy"]["initial_charge"] = 0.0
+        if not self.uses_links:
+            return
+        world = self.world(onboard=empty)
+        played = play_on_board(self.method, world)
+        first, last = (self.method.models(played[i][0]) for i in (0, -1))
+        np.testing.assert_allclose(last, first, rtol=0, atol=1e-6)  # but for means of equals
+        assert played[-1][1]["done"] == 0
+
+    def test_workers_change_nothing_when_power_is_short(self) -> None:
+        """How many threads there are decides neither who trains nor what is left in batteries."""
+        for onboard in (SCARCE_POWER, SCARCE_TIME):
+            world = self.world(onboard=onboard)
+            alone, several = (play_on_board(self.method, world, workers) for workers in (1, 3))
+            for (one, kept), (other, also_kept) in zip(alone, several, strict=True):
+                assert_same(one, other)
+                assert kept == also_kept
+
+    def test_resumes_when_power_is_short(self) -> None:
+        """Charges are kept to the last bit."""
+        world = self.world(onboard={**SCARCE_POWER, "deadline": True})
+        played = play_on_board(self.method, world)
+        for begin, (state, kept) in enumerate(played):
+            loaded: State = safetensors.numpy.load(safetensors.numpy.save(state))
+            saved = json.loads(json.dumps(kept))
+            again = play_on_board(self.method, world, 1, begin, loaded, saved)
+            assert_same(again[-1][0], played[-1][0])
+            assert again[-1][1] == played[-1][1]
