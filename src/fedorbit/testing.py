@@ -37,11 +37,11 @@ EVENTS: tuple[dict[str, Any], ...] = (
 SCARCE_POWER: dict[str, Any] = {
     "samples_per_s": 10.0,
     "speed_spread": 0.5,
-    "energy": {"battery_wh": 0.01, "solar_w": 0.05, "training_w": 10.0, "initial_charge": 0.5},
+    "energy": {"battery_wh": 0.006, "solar_w": 0.03, "training_w": 10.0, "initial_charge": 0.5},
 }
-"""Batteries for about three epochs in the small world, which a round of sunlight fills by half."""
-SCARCE_TIME: dict[str, Any] = {"samples_per_s": 0.1, "speed_spread": 0.5, "deadline": True}
-"""A round is long enough for two epochs or three, or for none on a satellite with many samples."""
+"""Batteries for one or two epochs in the small world, some none; a sunlit round fills a third."""
+SCARCE_TIME: dict[str, Any] = {"samples_per_s": 0.05, "speed_spread": 0.5, "deadline": True}
+"""A round is long enough for an epoch or two, or for none on a satellite with many samples."""
 
 
 def small_world(

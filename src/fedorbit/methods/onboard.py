@@ -8,15 +8,15 @@ there, whenever in the round the Sun shines.
 
 - Who cannot do a single pass is not among the trainers of the round.
 - If a round asks for more passes than there are, all that a satellite has to do in it is cut by
-  the same share, to whole epochs; what rounding leaves over is for later intra-orbit rounds, or
-  stays in the battery.
+  the same share, to whole epochs, and to one where that would be none and there is enough for it;
+  what rounding leaves over is for later intra-orbit rounds, or stays in the battery.
 - An orbit waits for its slowest satellite before it exchanges models.
 """
 
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -195,21 +195,22 @@ class Onboard:
             places.setdefault(int(self._orbit_of_satellite[jobs[0].satellite]), []).append(place)
         for orbit, mine in places.items():
             neighbours = int(satellites_of_orbit[orbit]) - 1
-            shares = self._shares(orbit, [wave[place] for place in mine], neighbours)
+            rations = self._rations(orbit, [wave[place] for place in mine], neighbours)
             for place in mine:
                 granted[place] = [
-                    replace(job, epochs=_cut(job.epochs, shares[job.satellite]))
+                    replace(job, epochs=rations[job.satellite].of(job.epochs))
                     for job in wave[place]
                 ]
                 self._book(orbit, granted[place], neighbours)
         return granted
 
-    def _shares(
+    def _rations(
         self, orbit: int, groups: list[list[LocalJob]], neighbours: int
-    ) -> dict[int, float]:
-        """Share of all that each satellite is asked for in the rest of the round that it can do."""
+    ) -> dict[int, "_Ration"]:
+        """What each satellite can do of all that it is asked for in the rest of the round."""
         hardware, power = self.hardware, self.hardware.power
         wanted: dict[int, int] = {}
+        one_each: dict[int, int] = {}
         left_s = hardware.round_s - self._elapsed_s[orbit] if hardware.deadline else np.inf
         for jobs in groups:
             times = 1 + jobs[0].to_come
@@ -217,15 +218,20 @@ class Onboard:
             for job in jobs:
                 passes = job.models * job.epochs * (1 + job.to_come)
                 wanted[job.satellite] = wanted.get(job.satellite, 0) + passes
-        shares = {}
+                one_each[job.satellite] = one_each.get(job.satellite, 0) + job.models
+        rations = {}
         for satellite, passes in wanted.items():
             can_s = left_s
             if power is not None:
                 left_j = self._charge_j[satellite] - self._drawn_j[satellite]
                 can_s = min(can_s, left_j / power.training_w)
-            needed_s = passes * self._pass_s[satellite]
-            shares[satellite] = max(can_s, 0.0) / needed_s if needed_s else 1.0
-        return shares
+            pass_s = self._pass_s[satellite]
+            can = max(can_s, 0.0) / pass_s if pass_s else np.inf
+            rations[satellite] = _Ration(
+                share=can / passes if passes else 1.0,
+                least=int(can + ROUNDING >= one_each[satellite]),
+            )
+        return rations
 
     def _book(self, orbit: int, jobs: list[LocalJob], neighbours: int) -> None:
         power, slowest_s = self.hardware.power, 0.0
@@ -294,6 +300,14 @@ class Onboard:
         self._start_round()
 
 
-def _cut(epochs: int, share: float) -> int:
-    """Whole epochs that are left of some when there is a share of what all of them need."""
-    return epochs if share >= 1.0 else int(epochs * share + ROUNDING)
+class _Ration(NamedTuple):
+    """What a satellite can do: a share of what it is asked for, and at least so many epochs."""
+
+    share: float
+    least: int
+
+    def of(self, epochs: int) -> int:
+        """Whole epochs that are left of some."""
+        if self.share >= 1.0:
+            return epochs
+        return min(epochs, max(self.least, int(epochs * self.share + ROUNDING)))
