@@ -184,6 +184,16 @@ def load_dataset(config: Config, progress: Progress | None = None) -> Dataset:
     return open_dataset(config.data.name)
 
 
+def image_shape(config: Config) -> tuple[tuple[int, int, int], int]:
+    """Height, width and channels of the images, and the number of classes; reads no image."""
+    if config.data.name == SYNTHETIC:
+        made = config.data.synthetic
+        return (made.size, made.size, made.channels), made.classes
+    dataset = open_dataset(config.data.name)
+    height, width, channels = dataset.images.shape[1:]
+    return (height, width, channels), len(dataset.class_names)
+
+
 def build_split(config: Config, dataset: Dataset) -> Split:
     """Divide into training and test: the dataset's own split where it has one."""
     if dataset.split is not None:

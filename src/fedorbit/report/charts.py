@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from fedorbit.report import onboard
 from fedorbit.report.curves import TRAFFIC, begun, headline_rows
 from fedorbit.report.markup import Html, joined, table, tag
 from fedorbit.report.replicates import Setting
@@ -48,6 +49,7 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
         _map(setting, shown),
         _classes(setting, shown),
         _traffic(shown, labels),
+        _onboard(setting, shown),
     ]  # fmt: skip
     return tag("section", *parts, class_="setting", data_setting=number)
 
@@ -225,6 +227,28 @@ def _traffic(shown: dict[str, Any], labels: dict[int, str]) -> Html:
     caption = "Totals, four bytes per parameter; × is against FedAvg in the same setting."
     return _chart("traffic", "Communication", caption, f"Bytes moved. {words}.",
                   table(("method", *TRAFFIC.values()), rows, "Bytes moved"))  # fmt: skip
+
+
+def _onboard(setting: Setting, shown: dict[str, Any]) -> Html | None:
+    """Time and charge on board, where they were recorded."""
+    values = shown.get("onboard")
+    if values is None:
+        return None
+    caption = (
+        "Seconds that the slowest orbit trains and exchanges models in a round; dashed: the length "
+        f"of a round, {values['round_s']:g} s."
+    )
+    charts = [
+        _chart("onboard", "Time on board", caption, onboard.time_in_words(setting),
+               onboard.time_table(setting))
+    ]  # fmt: skip
+    if values["charge"]:
+        caption = "Charge of the emptiest battery after each round, % of its capacity."
+        charts.append(
+            _chart("charge", "Charge on board", caption, onboard.charge_in_words(setting),
+                   onboard.charge_table(setting))
+        )  # fmt: skip
+    return tag("div", *charts, class_="grid")
 
 
 def _left_out(heading: str, why: str) -> Html:

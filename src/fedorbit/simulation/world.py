@@ -29,6 +29,7 @@ from fedorbit.scenario import (
     build_schedule,
     build_service,
     has_rates,
+    image_shape,
     load_dataset,
 )
 
@@ -113,8 +114,8 @@ def build_world(config: Config, progress: Progress | None = None) -> World:
     spec = model_spec(config.model.name, config.model.classifier, shape, classes)
     service = None
     if has_rates(config):
-        model_bytes = BYTES_PER_PARAMETER * spec.layout.size
-        service = build_service(config, constellation, schedule, model_bytes, progress, presence)
+        size_bytes = BYTES_PER_PARAMETER * spec.layout.size
+        service = build_service(config, constellation, schedule, size_bytes, progress, presence)
         complain_of_short_contacts(service)
         schedule = service.schedule
     everything = np.sort(np.concatenate(partition.train))
@@ -139,6 +140,13 @@ def build_world(config: Config, progress: Progress | None = None) -> World:
         hardware=build_hardware(config, constellation, progress),
         service=service,
     )
+
+
+def model_bytes(config: Config) -> int:
+    """Size of a model as it goes over a link, known without the images."""
+    shape, classes = image_shape(config)
+    spec = model_spec(config.model.name, config.model.classifier, shape, classes)
+    return BYTES_PER_PARAMETER * spec.layout.size
 
 
 def complain_of_short_contacts(service: Service) -> None:
