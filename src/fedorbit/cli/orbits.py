@@ -58,7 +58,7 @@ def orbits(
 
     fedorbit orbits -o constellation.kind=elements -o constellation.file=iridium.tle
 
-    fedorbit orbits -o link_rates.gs_uplink_mbps=0.05  [dim]which rounds are long enough[/dim]
+    fedorbit orbits quickstart -o link_rates.gs_uplink_mbps=0.02  [dim]rounds long enough[/dim]
     """
     settings = load_config(config, overrides or [])
     progress = RichProgress()

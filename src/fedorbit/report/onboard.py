@@ -43,9 +43,9 @@ def time_in_words(setting: Setting) -> str:
     told = (
         f"{series.label} up to {max(longest):.1f} s in orbit {longest.index(max(longest))}"
         for series in begun(setting)
-        if (longest := _extremes(series, "onboard_s", max))
+        if any(longest := _extremes(series, "onboard_s", max))
     )
-    return f"Seconds that the slowest orbit trains in a round: {listed(list(told))}."
+    return f"Seconds that the slowest orbit trains in a round: {listed(list(told)) or 'none'}."
 
 
 def charge_in_words(setting: Setting) -> str:
