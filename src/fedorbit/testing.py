@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,6 +43,9 @@ SCARCE_POWER: dict[str, Any] = {
 """Batteries for one or two epochs in the small world, some none; a sunlit round fills a third."""
 SCARCE_TIME: dict[str, Any] = {"samples_per_s": 0.05, "speed_spread": 0.5, "deadline": True}
 """A round is long enough for an epoch or two, or for none on a satellite with many samples."""
+
+
+OnBoard = tuple[State, dict[str, Any]]  # a method's state, and clocks and batteries
 
 
 def small_world(
@@ -97,24 +101,15 @@ def play(method: Method, world: World, workers: int = 1) -> list[State]:
 
 
 def play_on_board(
-    method: Method,
-    world: World,
-    workers: int = 1,
-    begin: int = 0,
-    state: State | None = None,
-    saved: dict[str, Any] | None = None,
-) -> list[tuple[State, dict[str, Any]]]:
-    """Return states, and what a checkpoint keeps of clocks and batteries, before and after rounds.
-
-    Given both, go on from there.
-    """
+    method: Method, world: World, workers: int = 1, resume: OnBoard | None = None
+) -> list[OnBoard]:
+    """Return states with clocks and batteries before the first and after every round."""
     with fleet_of(world, workers) as fleet:
         onboard = fleet.onboard
         assert onboard is not None, "the world must have hardware"
-        if saved is not None:
-            onboard.restore(saved)
-        played = [(method.start(fleet) if state is None else state, onboard.saved())]
-        for t in range(begin, world.schedule.rounds):
+        played = [resume or (method.start(fleet), onboard.saved())]
+        onboard.restore(played[0][1])
+        for t in range(played[0][1]["round"], world.schedule.rounds):
             state = method.round(played[-1][0], t, fleet)
             onboard.begin(t + 1)
             played.append((state, onboard.saved()))
@@ -369,20 +364,17 @@ class MethodConformance:
 
     def test_survives_scarce_power_and_time(self) -> None:
         """Satellites may have to cut their epochs, down to none, and nothing breaks."""
-        for onboard in (SCARCE_POWER, SCARCE_TIME):
-            for links in ("ideal", "causal"):
-                for events in ((), EVENTS):
-                    world = self.world(links=links, events=events, onboard=onboard)
-                    played = play_on_board(self.method, world)
-                    assert_sound(self.method, [state for state, _ in played], world)
+        for onboard, links in product((SCARCE_POWER, SCARCE_TIME), ("ideal", "causal")):
+            world = self.world(links=links, events=EVENTS, onboard=onboard)
+            states = [state for state, _ in play_on_board(self.method, world)]
+            assert_sound(self.method, states, world)
 
     def test_nobody_has_power(self) -> None:
         """With empty batteries nobody trains, and nobody's model changes."""
-        empty = {**SCARCE_POWER, "energy": {**SCARCE_POWER["energy"], "solar_w": 0.0}}
-        empty["energy"]["initial_charge"] = 0.0
         if not self.uses_links:
             return
-        world = self.world(onboard=empty)
+        empty = {"battery_wh": 1.0, "solar_w": 0.0, "training_w": 1.0, "initial_charge": 0.0}
+        world = self.world(onboard={"samples_per_s": 10.0, "energy": empty})
         played = play_on_board(self.method, world)
         first, last = (self.method.models(played[i][0]) for i in (0, -1))
         np.testing.assert_allclose(last, first, rtol=0, atol=1e-6)  # but for means of equals
@@ -392,7 +384,7 @@ class MethodConformance:
         """How many threads there are decides neither who trains nor what is left in batteries."""
         for onboard in (SCARCE_POWER, SCARCE_TIME):
             world = self.world(onboard=onboard)
-            alone, several = (play_on_board(self.method, world, workers) for workers in (1, 3))
+            alone, several = (play_on_board(self.method, world, w) for w in (1, 3))
             for (one, kept), (other, also_kept) in zip(alone, several, strict=True):
                 assert_same(one, other)
                 assert kept == also_kept
@@ -401,9 +393,9 @@ class MethodConformance:
         """Charges are kept to the last bit."""
         world = self.world(onboard={**SCARCE_POWER, "deadline": True})
         played = play_on_board(self.method, world)
-        for begin, (state, kept) in enumerate(played):
+        for state, kept in played:
             loaded: State = safetensors.numpy.load(safetensors.numpy.save(state))
-            saved = json.loads(json.dumps(kept))
-            again = play_on_board(self.method, world, 1, begin, loaded, saved)
-            assert_same(again[-1][0], played[-1][0])
-            assert again[-1][1] == played[-1][1]
+            resume = loaded, json.loads(json.dumps(kept))
+            resumed = play_on_board(self.method, world, resume=resume)
+            assert_same(resumed[-1][0], played[-1][0])
+            assert resumed[-1][1] == played[-1][1]

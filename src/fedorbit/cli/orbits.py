@@ -163,7 +163,7 @@ def _print_tables(
         ],
     )
     gaps = schedule.longest_gaps_rounds
-    cells = min(max(stdout.width - 61, 10), 80)
+    cells = min(max(stdout.width - (69 if service else 61), 10), 80)
     for orbit in range(min(schedule.orbits, MAX_ROWS)):
         passes_s = contacts.duration_s[contacts.orbit == orbit]
         table.add_row(

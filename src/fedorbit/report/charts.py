@@ -45,7 +45,7 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
             class_="grid",
         ),
         _orbits(shown, labels, seeds),
-        _timeline(shown),
+        _timeline(setting, shown),
         _map(setting, shown),
         _classes(setting, shown),
         _traffic(shown, labels),
@@ -117,7 +117,7 @@ def _orbits(shown: dict[str, Any], labels: dict[int, str], seeds: int) -> Html:
     return _chart("orbits", "Accuracy per orbit", caption, in_words, data, before=picker)
 
 
-def _timeline(shown: dict[str, Any]) -> Html | None:
+def _timeline(setting: Setting, shown: dict[str, Any]) -> Html | None:
     windows, rounds = shown["visible"], shown["rounds"]
     if windows is None:
         return _left_out("Contacts", "rounds were not all evaluated and the run left no world.json")
@@ -132,6 +132,11 @@ def _timeline(shown: dict[str, Any]) -> Html | None:
         for o, (count, row) in enumerate(zip(seen, windows, strict=True))
     ]
     caption = f"Rounds in which an orbit is in view of a station; {idle:.1f} % of rounds have none."
+    if service := (setting.run.world or {}).get("service"):
+        caption += (
+            f" Only rounds are shown that are long enough to send a model up and one down, "
+            f"{service['exchange_s']:.1f} s."
+        )
     words = f"{caption} Orbits are in view in {min(seen)} to {max(seen)} of {rounds} rounds."
     data = table(("orbit", "rounds in view", "share", "passes"), rows, "Rounds in view per orbit")
     return _chart("timeline", "Contacts", caption, words, data)
