@@ -366,16 +366,15 @@ class MethodConformance:
         """Satellites may have to cut their epochs, down to none, and nothing breaks."""
         for onboard, links in product((SCARCE_POWER, SCARCE_TIME), ("ideal", "causal")):
             world = self.world(links=links, events=EVENTS, onboard=onboard)
-            states = [state for state, _ in play_on_board(self.method, world)]
-            assert_sound(self.method, states, world)
+            assert_sound(self.method, [s for s, _ in play_on_board(self.method, world)], world)
 
     def test_nobody_has_power(self) -> None:
         """With empty batteries nobody trains, and nobody's model changes."""
         if not self.uses_links:
             return
         empty = {"battery_wh": 1.0, "solar_w": 0.0, "training_w": 1.0, "initial_charge": 0.0}
-        world = self.world(onboard={"samples_per_s": 10.0, "energy": empty})
-        played = play_on_board(self.method, world)
+        hardware = {"samples_per_s": 10.0, "energy": empty}
+        played = play_on_board(self.method, self.world(onboard=hardware))
         first, last = (self.method.models(played[i][0]) for i in (0, -1))
         np.testing.assert_allclose(last, first, rtol=0, atol=1e-6)  # but for means of equals
         assert played[-1][1]["done"] == 0
@@ -395,7 +394,6 @@ class MethodConformance:
         played = play_on_board(self.method, world)
         for state, kept in played:
             loaded: State = safetensors.numpy.load(safetensors.numpy.save(state))
-            resume = loaded, json.loads(json.dumps(kept))
-            resumed = play_on_board(self.method, world, resume=resume)
+            resumed = play_on_board(self.method, world, resume=(loaded, json.loads(json.dumps(kept))))
             assert_same(resumed[-1][0], played[-1][0])
             assert resumed[-1][1] == played[-1][1]
