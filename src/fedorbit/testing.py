@@ -381,8 +381,7 @@ class MethodConformance:
 
     def test_workers_change_nothing_when_power_is_short(self) -> None:
         """How many threads there are decides neither who trains nor what is left in batteries."""
-        for onboard in (SCARCE_POWER, SCARCE_TIME):
-            world = self.world(onboard=onboard)
+        for world in (self.world(onboard=scarce) for scarce in (SCARCE_POWER, SCARCE_TIME)):
             alone, several = (play_on_board(self.method, world, w) for w in (1, 3))
             for (one, kept), (other, also_kept) in zip(alone, several, strict=True):
                 assert_same(one, other)
@@ -394,6 +393,7 @@ class MethodConformance:
         played = play_on_board(self.method, world)
         for state, kept in played:
             loaded: State = safetensors.numpy.load(safetensors.numpy.save(state))
-            resumed = play_on_board(self.method, world, resume=(loaded, json.loads(json.dumps(kept))))
-            assert_same(resumed[-1][0], played[-1][0])
-            assert resumed[-1][1] == played[-1][1]
+            resume = loaded, json.loads(json.dumps(kept))
+            after, kept_then = play_on_board(self.method, world, resume=resume)[-1]
+            assert_same(after, played[-1][0])
+            assert kept_then == played[-1][1]
