@@ -5,8 +5,11 @@ from fedorbit.config import Config, load_config
 from fedorbit.errors import ConfigError
 from fedorbit.scenario import (
     build_constellation,
+    build_hardware,
     build_partition,
     build_presence,
+    has_rates,
+    image_shape,
     load_dataset,
     partition_scheme,
 )
@@ -90,3 +93,71 @@ def test_an_event_must_concern_somebody_at_some_time(event, message: str) -> Non
     with pytest.raises(ConfigError) as error:
         presence_of(leave(0, orbit=1), event)
     assert message in str(error.value)
+
+
+def test_speeds_are_given_or_drawn() -> None:
+    def speeds(*overrides: str) -> list[float]:
+        config = load_config("paper", ["constellation.satellites_per_plane=1", *overrides])
+        hardware = build_hardware(config, build_constellation(config))
+        assert hardware is not None
+        assert hardware.power is None
+        return hardware.samples_per_s.tolist()
+
+    assert speeds("onboard.samples_per_s=20") == [20.0] * 5
+    assert speeds("onboard.samples_per_s=[1, 2, 3, 4, 5]") == [1.0, 2.0, 3.0, 4.0, 5.0]
+    with pytest.raises(ConfigError, match=r"must be one number or a list of 5, .* got a list of 2"):
+        speeds("onboard.samples_per_s=[1, 2]")
+    drawn = speeds("onboard.samples_per_s=20", "onboard.speed_spread=0.5")
+    assert len(set(drawn)) == 5
+    assert drawn == speeds("onboard.samples_per_s=20", "onboard.speed_spread=0.5")
+    assert drawn != speeds("onboard.samples_per_s=20", "onboard.speed_spread=0.5", "seed=1")
+    # Log-normal: twice the sigma squares the factor. A satellite's draw is its own.
+    wider = speeds("onboard.samples_per_s=20", "onboard.speed_spread=1.0")
+    np.testing.assert_allclose(np.array(wider) / 20, (np.array(drawn) / 20) ** 2)
+    fewer = speeds("onboard.samples_per_s=20", "onboard.speed_spread=0.5", "constellation.planes=3")
+    assert fewer == drawn[:3]
+
+
+def test_drawn_speeds_are_log_normal() -> None:
+    config = load_config(
+        "paper",
+        ["constellation.planes=50", "constellation.satellites_per_plane=40",
+         "onboard.samples_per_s=7", "onboard.speed_spread=0.4"],
+    )  # fmt: skip
+    hardware = build_hardware(config, build_constellation(config))
+    assert hardware is not None
+    logs = np.log(hardware.samples_per_s / 7.0)
+    assert abs(logs.mean()) < 4 * 0.4 / np.sqrt(2000)  # four standard errors
+    assert abs(logs.std() - 0.4) < 4 * 0.4 / np.sqrt(4000)
+
+
+def test_energy_is_in_joules_and_sunlight_covers_the_run() -> None:
+    config = load_config(
+        "paper",
+        ["run.rounds=30", "onboard.samples_per_s=1",
+         "onboard.energy={battery_wh=2, solar_w=3, training_w=4, initial_charge=0.25}"],
+    )  # fmt: skip
+    hardware = build_hardware(config, build_constellation(config))
+    assert hardware is not None
+    power = hardware.power
+    assert power is not None
+    assert (power.battery_j, power.initial_j) == (7200.0, 1800.0)
+    assert power.sunlit_s.shape == (30, 20)
+    assert power.sunlit_s.min() == 0.0
+    assert power.sunlit_s.max() == 300.0
+
+
+def test_rates_that_say_nothing() -> None:
+    assert not has_rates(load_config("paper"))
+    assert not has_rates(load_config("paper", ["link_rates={}"]))
+    isl = ["onboard.samples_per_s=1", "link_rates.isl_mbps=3"]
+    assert not has_rates(load_config("paper", isl))
+    assert has_rates(load_config("paper", ["link_rates.gs_downlink_mbps=3"]))
+
+
+def test_the_shape_of_images_is_known_without_them() -> None:
+    small = ["data.synthetic.samples=60", "data.synthetic.size=8", "data.synthetic.classes=3"]
+    config = load_config("quickstart", [*small, "data.synthetic.channels=2"])
+    dataset = load_dataset(config)
+    assert image_shape(config) == (dataset.images.shape[1:], len(dataset.class_names))
+    assert image_shape(config) == ((8, 8, 2), 3)

@@ -24,12 +24,17 @@ from fedorbit.data.partition import (
 )
 from fedorbit.data.synthetic import SyntheticSpec
 from fedorbit.errors import ConfigError, PartitionError
+from fedorbit.hardware import JOULES_PER_WH, Hardware, Power
 from fedorbit.orbits.constellation import Constellation, from_element_sets, walker
+from fedorbit.orbits.contacts import Contacts, find_contacts
 from fedorbit.orbits.elements import read_element_sets
+from fedorbit.orbits.service import LinkRates, Service, contact_seconds
+from fedorbit.orbits.sunlight import sunlit_seconds
 from fedorbit.orbits.swath import count_passes
 from fedorbit.orbits.visibility import GroundStation, Schedule, compute_schedule, round_times_s
 from fedorbit.presence import Presence
 from fedorbit.progress import Progress, SilentProgress
+from fedorbit.randomness import generator
 
 SENTINEL_2_HALF_WIDTH_KM = 145.0
 
@@ -101,6 +106,71 @@ def build_schedule(
     return compute_schedule(constellation, build_stations(config), times_s, progress, presence)
 
 
+def has_rates(config: Config) -> bool:
+    """Tell whether a contact with the ground can be too short for a model."""
+    rates = config.link_rates
+    return rates is not None and not (rates.gs_uplink_mbps is rates.gs_downlink_mbps is None)
+
+
+def build_service(
+    config: Config,
+    constellation: Constellation,
+    in_view: Schedule,
+    model_bytes: int,
+    progress: Progress | None = None,
+    presence: Presence | None = None,
+    contacts: Contacts | None = None,
+) -> Service:
+    """Work out which rounds serve an orbit, given the rates of links and the size of a model."""
+    assert config.link_rates is not None
+    rates = LinkRates(config.link_rates.gs_uplink_mbps, config.link_rates.gs_downlink_mbps)
+    if contacts is None:
+        stations = build_stations(config)
+        contacts = find_contacts(constellation, stations, horizon_s(config), progress=progress)
+    seconds = contact_seconds(
+        contacts, constellation.orbits, in_view.rounds, config.schedule.round_s, presence
+    )
+    return Service(in_view, seconds, rates.exchange_s(model_bytes))
+
+
+def build_hardware(
+    config: Config, constellation: Constellation, progress: Progress | None = None
+) -> Hardware | None:
+    """Draw the speeds of satellites, and follow them through light and shadow."""
+    section, satellites = config.onboard, constellation.satellites
+    if section is None:
+        return None
+    given = len(section.samples_per_s)
+    if given not in (1, satellites):
+        raise ConfigError(
+            f"onboard.samples_per_s must be one number or a list of {satellites}, one per "
+            f"satellite, got a list of {given}"
+        )
+    factors = [
+        np.exp(section.speed_spread * generator(config.seed, "speed", k).standard_normal())
+        for k in range(satellites if section.speed_spread else 0)
+    ]
+    power = None
+    if section.energy is not None:
+        energy = section.energy
+        power = Power(
+            battery_j=JOULES_PER_WH * energy.battery_wh,
+            initial_j=JOULES_PER_WH * energy.battery_wh * energy.initial_charge,
+            solar_w=energy.solar_w,
+            training_w=energy.training_w,
+            sunlit_s=sunlit_seconds(
+                constellation, config.run.rounds, config.schedule.round_s, progress
+            ),
+        )
+    return Hardware(
+        samples_per_s=np.full(satellites, section.samples_per_s) * (factors or 1.0),
+        round_s=config.schedule.round_s,
+        deadline=section.deadline,
+        isl_mbps=config.link_rates.isl_mbps if config.link_rates else None,
+        power=power,
+    )
+
+
 def horizon_s(config: Config) -> float:
     """Length of the scheduled period."""
     return config.schedule.rounds * config.schedule.round_s
@@ -112,6 +182,16 @@ def load_dataset(config: Config, progress: Progress | None = None) -> Dataset:
         spec = SyntheticSpec(**config.data.synthetic.model_dump())
         return synthetic_dataset(spec, progress or SilentProgress())
     return open_dataset(config.data.name)
+
+
+def image_shape(config: Config) -> tuple[tuple[int, int, int], int]:
+    """Height, width and channels of the images, and the number of classes; reads no image."""
+    if config.data.name == SYNTHETIC:
+        made = config.data.synthetic
+        return (made.size, made.size, made.channels), made.classes
+    dataset = open_dataset(config.data.name)
+    height, width, channels = dataset.images.shape[1:]
+    return (height, width, channels), len(dataset.class_names)
 
 
 def build_split(config: Config, dataset: Dataset) -> Split:

@@ -8,9 +8,11 @@
 and run pytest. Each test runs real training on small synthetic images.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,6 +35,17 @@ EVENTS: tuple[dict[str, Any], ...] = (
     {"round": 5, "kind": "join", "orbit": 1},
 )
 """A satellite is lost, an orbit leaves and comes back, another is launched."""
+SCARCE_POWER: dict[str, Any] = {
+    "samples_per_s": 10.0,
+    "speed_spread": 0.5,
+    "energy": {"battery_wh": 0.006, "solar_w": 0.03, "training_w": 10.0, "initial_charge": 0.5},
+}
+"""Batteries for one or two epochs in the small world, some none; a sunlit round fills a third."""
+SCARCE_TIME: dict[str, Any] = {"samples_per_s": 0.05, "speed_spread": 0.5, "deadline": True}
+"""A round is long enough for an epoch or two, or for none on a satellite with many samples."""
+
+
+OnBoard = tuple[State, dict[str, Any]]  # a method's state, and clocks and batteries
 
 
 def small_world(
@@ -45,6 +58,7 @@ def small_world(
     seed: int = 0,
     backend: str = "auto",
     events: Sequence[dict[str, Any]] = (),
+    onboard: dict[str, Any] | None = None,
 ) -> World:
     """Return a world small enough that a round takes a blink; who is away is never in view."""
     config = Config.model_validate(
@@ -60,6 +74,7 @@ def small_world(
             "run": {"rounds": len(visible), "links": links},
             "engine": {"backend": backend},
             "events": events,
+            "onboard": onboard,
         }
     )
     world = build_world(config)
@@ -83,6 +98,22 @@ def play(method: Method, world: World, workers: int = 1) -> list[State]:
         for t in range(world.schedule.rounds):
             states.append(method.round(states[-1], t, fleet))
     return states
+
+
+def play_on_board(
+    method: Method, world: World, workers: int = 1, resume: OnBoard | None = None
+) -> list[OnBoard]:
+    """Return states with clocks and batteries before the first and after every round."""
+    with fleet_of(world, workers) as fleet:
+        onboard = fleet.onboard
+        assert onboard is not None, "the world must have hardware"
+        played = [resume or (method.start(fleet), onboard.saved())]
+        onboard.restore(played[0][1])
+        for t in range(played[0][1]["round"], world.schedule.rounds):
+            state = method.round(played[-1][0], t, fleet)
+            onboard.begin(t + 1)
+            played.append((state, onboard.saved()))
+    return played
 
 
 def with_inverted_images(world: World, satellites: Sequence[int]) -> World:
@@ -322,3 +353,47 @@ class MethodConformance:
                     assert fleet.ledger.epochs[orbit] == epochs[orbit], f"round {t}"
                 epochs = list(fleet.ledger.epochs)
             assert fleet.ledger.unlinked_bytes == 0
+
+    # --- Hardware on board --------------------------------------------------------------------
+
+    def test_a_clock_alone_changes_nothing(self) -> None:
+        """That time on board is counted is no reason for another result."""
+        with_clock = play_on_board(self.method, self.world(onboard={"samples_per_s": 1.0}))
+        for one, (other, _) in zip(play(self.method, self.world()), with_clock, strict=True):
+            assert_same(one, other)
+
+    def test_survives_scarce_power_and_time(self) -> None:
+        """Satellites may have to cut their epochs, down to none, and nothing breaks."""
+        for onboard, links in product((SCARCE_POWER, SCARCE_TIME), ("ideal", "causal")):
+            world = self.world(links=links, events=EVENTS, onboard=onboard)
+            assert_sound(self.method, [s for s, _ in play_on_board(self.method, world)], world)
+
+    def test_nobody_has_power(self) -> None:
+        """With empty batteries nobody trains, and nobody's model changes."""
+        if not self.uses_links:
+            return
+        empty = {"battery_wh": 1.0, "solar_w": 0.0, "training_w": 1.0, "initial_charge": 0.0}
+        hardware = {"samples_per_s": 10.0, "energy": empty}
+        played = play_on_board(self.method, self.world(onboard=hardware))
+        first, last = (self.method.models(played[i][0]) for i in (0, -1))
+        np.testing.assert_allclose(last, first, rtol=0, atol=1e-6)  # but for means of equals
+        assert played[-1][1]["done"] == 0
+
+    def test_workers_change_nothing_when_power_is_short(self) -> None:
+        """How many threads there are decides neither who trains nor what is left in batteries."""
+        for world in (self.world(onboard=scarce) for scarce in (SCARCE_POWER, SCARCE_TIME)):
+            alone, several = (play_on_board(self.method, world, w) for w in (1, 3))
+            for (one, kept), (other, also_kept) in zip(alone, several, strict=True):
+                assert_same(one, other)
+                assert kept == also_kept
+
+    def test_resumes_when_power_is_short(self) -> None:
+        """Charges are kept to the last bit."""
+        world = self.world(onboard={**SCARCE_POWER, "deadline": True})
+        played = play_on_board(self.method, world)
+        for state, kept in played:
+            loaded: State = safetensors.numpy.load(safetensors.numpy.save(state))
+            resume = loaded, json.loads(json.dumps(kept))
+            after, kept_then = play_on_board(self.method, world, resume=resume)[-1]
+            assert_same(after, played[-1][0])
+            assert kept_then == played[-1][1]

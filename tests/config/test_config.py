@@ -99,6 +99,14 @@ def test_presets_load_and_survive_being_printed(preset: str, written) -> None:
          "events.1: satellite 1 cannot join in round 5, it is there since round 2"),
         ("events = [{round=2, kind='join', orbit=1}, {round=2, kind='leave', orbit=1}]",
          "events.1: orbit 1 has another event in round 2; keep one of them"),
+        ("[onboard]\nsamples_per_s = 0", "onboard.samples_per_s: must be above 0 and at most 1e12, got 0"),
+        ("[onboard]\nsamples_per_s = [1, 'x']", "onboard.samples_per_s.1 must be a number, got 'x'"),
+        ("[onboard]\nsamples_per_s = true", "onboard.samples_per_s: must be a number, or a list of one per satellite, got True"),
+        ("[onboard]\ndeadline = true", "onboard.samples_per_s is missing: training samples per second"),
+        ("[onboard]\nsamples_per_s = 1\n[onboard.energy]\nsolar_w = 1\ntraining_w = 1", "onboard.energy.battery_wh is missing: usable capacity"),
+        ("[onboard]\nsamples_per_s = 1\nspeed = 2", "unknown key 'onboard.speed'"),
+        ("[link_rates]\ngs_uplink_mbps = 0", "link_rates.gs_uplink_mbps must be above 0"),
+        ("[link_rates]\nisl_mbps = 1", "link_rates.isl_mbps has no effect without a time on board; set onboard.samples_per_s too"),
         ("[constellation", "is not valid TOML"),
         ("extends = 'papre'", "extends must name a preset, got 'papre' (did you mean 'paper'?)"),
     ],
@@ -108,6 +116,18 @@ def test_mistakes_get_one_sentence_with_the_remedy(written, text: str, expected:
     assert expected in message
     assert message.startswith("my.toml")
     assert "\n" not in message
+
+
+def test_hardware_is_read_overridden_and_printed(written) -> None:
+    file = written("[onboard]\nsamples_per_s = 20\n[onboard.energy]\nbattery_wh = 1\nsolar_w = 2\n"
+                   "training_w = 3\n[link_rates]\ngs_uplink_mbps = 0.5\n")  # fmt: skip
+    config = load_config(file, ["onboard.samples_per_s=[1, 2.5]", "onboard.energy.solar_w=4"])
+    assert config.onboard is not None and config.link_rates is not None
+    assert config.onboard.samples_per_s == (1.0, 2.5)
+    assert config.onboard.energy is not None
+    assert (config.onboard.energy.solar_w, config.onboard.energy.initial_charge) == (4.0, 1.0)
+    assert load_config(written(dumps(config))) == config
+    assert load_config("paper").onboard is None
 
 
 def test_events_are_read_overridden_and_printed(written) -> None:

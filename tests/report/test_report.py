@@ -15,6 +15,7 @@ from fedorbit.report.page import build_page, write_page
 from fedorbit.report.paper_figures import write_figures
 from fedorbit.report.replicates import Comparison, compare
 from fedorbit.report.runfiles import read_runs
+from fedorbit.simulation.records import method_folder
 from tests.report.run_folders import EVIL, ROUNDS, VISIBLE, record, world, write_run
 
 
@@ -224,6 +225,44 @@ def test_the_page_is_whole(tmp_path: Path) -> None:
         assert "<details>" in figure and "<table" in figure
     assert "β = 0.367" in page and "Abacus 3000" in page and "c" * 12 + "+" in page
     assert "58.3 % of rounds have none" in page  # 7 of 12
+
+
+# --- Hardware on board ----------------------------------------------------------------------------
+
+
+def with_hardware(folder: Path, method: str) -> None:
+    """Let orbit 1 train 100 s longer per round, and orbit 2 lose a twentieth of its charge."""
+    target = method_folder(folder, method)
+    records = [json.loads(line) for line in (target / "records.jsonl").read_text().splitlines()]
+    for t, row in enumerate(records):
+        row["onboard_s"] = [5.0, 100.0 * t, 0.0]
+        row["charge_lowest"], row["charge_mean"] = [1.0, 0.9, 1.0 - t / 20], [1.0, 1.0, 1.0]
+    (target / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in records))
+    summary = json.loads((target / "summary.json").read_text())
+    late, busy = [0, 8, 0], [12, 11, 0]
+    summary["onboard"] = {"late_rounds": late, "busy_rounds": busy}
+    (target / "summary.json").write_text(json.dumps(summary))
+
+
+def test_time_and_charge_on_board_are_shown_if_recorded(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {EVIL: 50.0}, setting=world())
+    assert 'data-chart="onboard"' not in build_page(compared(folder))
+    assert "onboard" not in embedded(build_page(compared(folder)))["settings"][0]
+    with_hardware(folder, EVIL)
+    page = build_page(compared(folder))
+    assert "<script>alert" not in page
+    values = embedded(page)["settings"][0]["onboard"]
+    [time], [charge] = values["time"], values["charge"]
+    assert time["mean"] == [5, *(100 * t for t in range(1, ROUNDS))]  # the slowest orbit
+    assert charge["mean"] == [90, 90, 90, *(100 - 5 * t for t in range(3, ROUNDS))]
+    assert values["round_s"] == 300
+    assert values["highest_s"] > 1100
+    text = html.unescape(page)
+    assert f"{EVIL} up to 1100.0 s in orbit 1" in text
+    assert f"{EVIL} down to 45.0 % in orbit 2" in text
+    [figure] = re.findall(r'<figure data-chart="onboard">(.*?)</figure>', page, re.DOTALL)
+    cells = re.findall(r"<td>(.*?)</td>", figure)
+    assert cells == ["5.0", "1100.0", "0.0", "0.0", "72.7", "–"]  # 8 of 11 rounds
 
 
 # --- Folders that are no runs -------------------------------------------------------------------

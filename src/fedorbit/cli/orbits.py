@@ -22,10 +22,18 @@ from fedorbit.config import Config, load_config
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.contacts import Contacts, find_contacts
 from fedorbit.orbits.earth import EARTH_MU_KM3_S2
+from fedorbit.orbits.service import Service
 from fedorbit.orbits.visibility import GroundStation, Schedule
 from fedorbit.progress import Progress
 from fedorbit.report.exports import contact_rows, write_orbit_tables
-from fedorbit.scenario import build_constellation, build_schedule, build_stations, horizon_s
+from fedorbit.scenario import (
+    build_constellation,
+    build_schedule,
+    build_service,
+    build_stations,
+    has_rates,
+    horizon_s,
+)
 
 MAX_ROWS = 24
 """More orbits than this are shown in groups of neighbours: a table is to fit on a screen."""
@@ -52,6 +60,8 @@ def orbits(
     fedorbit orbits -o constellation.planes=12 -o stations.0.latitude_deg=69
 
     fedorbit orbits -o constellation.kind=elements -o constellation.file=iridium.tle
+
+    fedorbit orbits quickstart -o link_rates.gs_uplink_mbps=0.02  [dim]rounds long enough[/dim]
     """
     settings = load_config(config, overrides or [])
     progress = RichProgress()
@@ -59,15 +69,28 @@ def orbits(
     stations = build_stations(settings)
     schedule = build_schedule(settings, constellation, progress)
     found = find_contacts(constellation, stations, horizon_s(settings), progress=progress)
+    service = _service(settings, constellation, schedule, found) if has_rates(settings) else None
     files = _write(out, constellation, stations, schedule, found, progress) if out else []
     if as_json:
         document = summary(constellation, stations, schedule, found)
+        if service is not None:
+            tau_max = service.schedule.tau_max
+            document["service"] = {**service.summary(), "longest_gap_rounds": tau_max}
         document["contact_list"] = contact_rows(found, constellation, stations, contacts)
         document["files"] = [str(file) for file in files]
         print_json(document)
         return
-    _print_tables(settings, constellation, stations, schedule, found, contacts)
+    _print_tables(settings, constellation, stations, schedule, found, contacts, service)
     print_files(files)
+
+
+def _service(
+    settings: Config, constellation: Constellation, schedule: Schedule, contacts: Contacts
+) -> Service:
+    from fedorbit.simulation.world import model_bytes  # PyTorch takes a second to import
+
+    size_bytes = model_bytes(settings)
+    return build_service(settings, constellation, schedule, size_bytes, contacts=contacts)
 
 
 def summary(
@@ -133,6 +156,7 @@ def _print_tables(
     schedule: Schedule,
     contacts: Contacts,
     listed: int,
+    service: Service | None = None,
 ) -> None:
     hours = horizon_s(settings) / 3600.0
     round_min = settings.schedule.round_s / 60.0
@@ -144,6 +168,7 @@ def _print_tables(
             Column("orbit"),
             Column("sats", rank=3),
             Column("in view"),
+            *([Column("served")] if service else []),
             Column("share", rank=1),
             Column("max gap"),
             Column("passes", rank=2),
@@ -152,9 +177,9 @@ def _print_tables(
         ],
     )
     together = -(-schedule.orbits // MAX_ROWS)
-    cells = min(max(stdout.width - 61, 10), 80)
+    cells = min(max(stdout.width - (69 if service else 61), 10), 80)
     for first in range(0, schedule.orbits, together):
-        _add_orbits(table, constellation, schedule, contacts, first, together, cells)
+        _add_orbits(table, constellation, schedule, service, contacts, first, together, cells)
     table.print()
     if together > 1:
         stdout.print(
@@ -167,6 +192,14 @@ def _print_tables(
         f"at most {schedule.longest_idle_rounds} in a row. "
         f"Longest gap of one orbit (tau_max): {schedule.tau_max} rounds of {round_min:g} min."
     )
+    if service is not None:
+        served = service.schedule
+        stdout.print(
+            f"One model up and one down take {service.exchange_s:.1f} s: "
+            f"{served.visible_rounds.sum()} of {schedule.visible_rounds.sum()} rounds in view last "
+            f"long enough (served; the longest {service.longest_contact_s:.1f} s), and the longest "
+            f"gap of one orbit is {served.tau_max} rounds."
+        )
     if listed and len(contacts):
         _print_contacts(contacts, constellation, stations, listed)
 
@@ -175,6 +208,7 @@ def _add_orbits(
     table: Table,
     constellation: Constellation,
     schedule: Schedule,
+    service: Service | None,
     contacts: Contacts,
     first: int,
     together: int,
@@ -189,6 +223,7 @@ def _add_orbits(
         f"{first}" if first == last else f"{first}-{last}",
         str(constellation.satellites_per_orbit[rows].sum()),
         f"{in_view:.0f}",
+        *([f"{service.schedule.visible_rounds[rows].mean():.0f}"] if service else []),
         f"{100.0 * in_view / schedule.rounds:.1f} %",
         str(schedule.longest_gaps_rounds[rows].max()),
         str(len(passes_s)),

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import rich.progress
 import typer
 
+from fedorbit.cli.onboard import print_onboard
 from fedorbit.cli.options import AsJson, OptionalConfigArgument, Overrides
 from fedorbit.cli.output import (
     Column,
@@ -80,6 +81,8 @@ def run(
     fedorbit run paper -o run.links=causal -o methods.fedorbit.rho=0.9
 
     fedorbit run --track tensorboard --out runs/seen  [dim]--resume takes it, too[/dim]
+
+    fedorbit run -o onboard.samples_per_s=50 -o onboard.deadline=true  [dim]slow satellites[/dim]
     """
     from fedorbit.simulation import runs  # PyTorch takes a second to import
     from fedorbit.simulation.loop import StopRequested
@@ -113,7 +116,9 @@ def run(
     if as_json:
         print_json({"runs": [_json_row(r.summary, r.folder) for r in result.runs]})
         return
-    _print_comparison([r.summary for r in result.runs])
+    summaries = [r.summary for r in result.runs]
+    _print_comparison(summaries)
+    print_onboard(summaries)
     print_files([result.folder / "accuracy.png", *(r.folder for r in result.runs)])
 
 
@@ -250,7 +255,8 @@ def _print_comparison(summaries: list[dict[str, Any]]) -> None:
 def _json_row(summary: dict[str, Any], folder: Path) -> dict[str, Any]:
     # Methods that do not blend have no beta of their own; theirs is what the classes give.
     told = {"beta": summary["similarity"], **summary}
-    return {**{key: told.get(key) for key in JSON_KEYS}, "folder": str(folder)}
+    hardware: dict[str, Any] = {key: told[key] for key in ("onboard", "service") if key in told}
+    return {**{key: told.get(key) for key in JSON_KEYS}, **hardware, "folder": str(folder)}
 
 
 def _method_row(method: Any) -> dict[str, Any]:

@@ -4,24 +4,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from fedorbit.config.bundled import bundled_elements, bundled_name
 from fedorbit.config.explain import nearest
+from fedorbit.config.onboard import MAX_SATELLITES, LinkRatesSection, OnboardSection
+from fedorbit.config.section import Section as Section
 from fedorbit.orbits.earth import as_utc
 
 CHOICES = {"constellation": ("kind", "walker"), "partition": ("scheme", "dirichlet")}
 """Keys that choose what else a table may hold, and what they are when left out."""
 
-MAX_SATELLITES = 200_000
 MAX_SATELLITES_PER_PLANE = 10_000
 FIRST_START, END_OF_STARTS = datetime(1957, 1, 1, tzinfo=UTC), datetime(2201, 1, 1, tzinfo=UTC)
-
-
-class Section(BaseModel):
-    """A table of the configuration file: unknown keys are refused, values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
 class WalkerSection(Section):
@@ -349,8 +344,24 @@ class Config(Section):
     methods: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="parameters, such as methods.fedorbit.rho"
     )
+    onboard: OnboardSection | None = Field(
+        None, description="speed and energy of satellites; without it training takes no time"
+    )
+    link_rates: LinkRatesSection | None = Field(
+        None, description="rates of links; without it any contact is long enough"
+    )
     engine: EngineSection = EngineSection()
     tracking: TrackingSection = TrackingSection()
+
+    @model_validator(mode="after")
+    def _isl_rate_needs_a_clock(self) -> Self:
+        """A time between satellites is part of the time on board, which nobody counts otherwise."""
+        if self.link_rates is not None and self.link_rates.isl_mbps and self.onboard is None:
+            raise ValueError(
+                "link_rates.isl_mbps has no effect without a time on board; set "
+                "onboard.samples_per_s too, or leave it out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _events_alternate(self) -> Self:

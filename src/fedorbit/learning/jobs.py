@@ -36,6 +36,13 @@ class LocalJob:
     correction: Vector | None = None
     personal: Vector | None = None
     alpha: float = 0.0
+    to_come: int = 0
+    """Trainings like this one that follow in the same round; who rations time looks ahead."""
+
+    @property
+    def models(self) -> int:
+        """How many models it trains."""
+        return 1 if self.personal is None else 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +52,12 @@ class Trained:
     model: Vector
     personal: Vector | None = None
     alpha: float = 0.0
+
+    @classmethod
+    def untouched(cls, job: LocalJob) -> "Trained":
+        """What a job of no epochs gives back: what it started from."""
+        personal = None if job.personal is None else job.personal.copy()
+        return cls(job.start.copy(), personal, job.alpha)
 
 
 @dataclass(frozen=True)

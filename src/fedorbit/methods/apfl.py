@@ -84,6 +84,7 @@ def _train_orbit(
             epochs=fleet.plan.epochs,
             rate=fleet.plan.rate(t),
             intra_round=intra_round,
+            intra_rounds=fleet.plan.intra_rounds,
             personal=v,
             alpha=float(alpha),
         )

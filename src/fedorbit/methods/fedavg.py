@@ -68,6 +68,7 @@ def train_orbit(
             epochs=epochs,
             rate=fleet.plan.rate(t),
             intra_round=intra_round,
+            intra_rounds=intra_rounds,
             purpose=purpose,
             **changes,
         )
@@ -95,11 +96,12 @@ def average_at_ground(
 ) -> State:
     """Average the uploaded orbit models by samples (`eq:fedavg_global`) and hand the mean out.
 
-    To all orbits in reach, since they use it; or to the recipients alone.
+    To all orbits in reach, since they use it; or to the recipients alone. Samples of satellites
+    that could not train, for want of time or power, have no weight.
     """
     orbits = sorted(trained)
     uploads = [fleet.upload(t, orbit, trained[orbit]) for orbit in orbits]
-    w = weighted_mean(uploads, fleet.orbit_samples(t)[orbits], otherwise=state["global"])
+    w = weighted_mean(uploads, fleet.trained_samples(t)[orbits], otherwise=state["global"])
     after = {**state, "global": w, "received": received}
     if orbits:
         recipients = fleet.reachable(t) if recipients is None else recipients

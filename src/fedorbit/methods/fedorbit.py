@@ -19,7 +19,8 @@ Departures from the paper
 - fc2 has no class rows: averaged by samples in the orbit, by n_l rho^sigma at the GS.
 - A class without samples keeps its row: in an orbit the one it started from, at the GS the global.
 - Where no satellite moved an element, the elementwise weights are the samples.
-- An orbit without samples trains nothing and has q_l = 0.
+- An orbit without samples trains nothing and has q_l = 0. Where time or power on board is short,
+  q_l is what was done: the mean over the orbit's samples of the epochs that they were trained.
 - With causal links, orbits out of view exchange nothing with the GS: it goes on with their last
   upload, and they with what they have on board.
 - With `continuous = false`, orbits out of view neither train nor exchange anything, whatever the
@@ -81,7 +82,7 @@ class FedOrbit(EffortSchedule, Method):
         """Run Algorithm 1."""
         state = with_launched(state, t, fleet, "model")
         visible, tau = fleet.visible(t), fleet.dark_rounds(t)
-        programs, quality = {}, fleet.orbit_samples(t) * 1.0
+        programs, planned, quality = {}, {}, fleet.orbit_samples(t) * 1.0
         for orbit in fleet.present(t):
             start = state["model"][orbit]  # eq:m_plane_model
             work, rate = self.scheduled_work(orbit, t, fleet), fleet.plan.rate(t)
@@ -90,11 +91,12 @@ class FedOrbit(EffortSchedule, Method):
             elif not self.continuous:
                 work = Work(0, 1)
             programs[orbit] = self._train_orbit(fleet, orbit, t, start, work, rate)
-            if self.quality_weights and quality[orbit]:
-                quality[orbit] = work.epochs * work.intra_rounds  # eq:m_quality_weight
+            planned[orbit] = work.epochs * work.intra_rounds
         after = {**state, "model": state["model"].copy()}
         for orbit, model in fleet.run(programs).items():
             after["model"][orbit] = model
+            if self.quality_weights and quality[orbit]:
+                quality[orbit] = fleet.effort(orbit, t, planned[orbit])  # eq:m_quality_weight
         # Who did not train has no news to tell: without dark training, those in view meet alone.
         if meeting := fleet.reachable(t) if self.continuous else visible:
             self._meet_at_ground(state, after, quality, meeting, t, fleet)
@@ -120,7 +122,13 @@ class FedOrbit(EffortSchedule, Method):
         model = start
         for intra_round in range(work.intra_rounds if work.epochs else 0):
             trained = yield fleet.jobs(
-                orbit, t, model, epochs=work.epochs, rate=rate, intra_round=intra_round
+                orbit,
+                t,
+                model,
+                epochs=work.epochs,
+                rate=rate,
+                intra_round=intra_round,
+                intra_rounds=work.intra_rounds,
             )
             model = self._aggregate_orbit(fleet, orbit, t, model, trained)
         return model

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.errors import LinkError
+from fedorbit.hardware import Hardware
 from fedorbit.learning.engine import Engine, Program
-from fedorbit.learning.jobs import EVERYBODY, LocalJob
+from fedorbit.learning.jobs import EVERYBODY, LocalJob, Trained
 from fedorbit.learning.parameters import ParameterLayout, Vector
+from fedorbit.methods.onboard import Onboard
 from fedorbit.methods.roster import Ints, Roster
 from fedorbit.presence import Presence
 
@@ -69,6 +71,7 @@ class Fleet:
         tau_max: int,
         plan: TrainingPlan,
         links: Links,
+        hardware: Hardware | None = None,
     ) -> None:
         self.layout = layout
         self.plan = plan
@@ -84,6 +87,11 @@ class Fleet:
         self._dark_since = _dark_since(visible, self._launch_round)
         self._all_class_counts = class_counts
         self._rosters: dict[int, Roster] = {}
+        self.onboard: Onboard | None = None
+        """Clocks and batteries, where the configuration has them."""
+        if hardware is not None:
+            samples, size_bytes = class_counts.sum(axis=1), BYTES_PER_PARAMETER * layout.size
+            self.onboard = Onboard(hardware, samples, orbit_of_satellite, presence, size_bytes)
 
     @property
     def orbits(self) -> int:
@@ -110,8 +118,15 @@ class Fleet:
         return [int(orbit) for orbit in np.flatnonzero(self._launch_round == t)] if t else []
 
     def trainers(self, orbit: int, t: int) -> list[int]:
-        """Satellites of an orbit that are there and have something to learn from."""
-        return list(self._roster(t).trainers[orbit])
+        """Satellites of an orbit that are there and have something to learn from.
+
+        Without those that have no time or no power for a single epoch in the round going on.
+        """
+        satellites = self._roster(t).trainers[orbit]
+        if self.onboard is None:
+            return list(satellites)
+        able = self.onboard.able(t)
+        return [satellite for satellite in satellites if able[satellite]]
 
     def class_counts(self, t: int) -> Ints:
         """Training samples `[satellite, class]`: s_kc of `eq:m_strength`."""
@@ -128,6 +143,13 @@ class Fleet:
     def orbit_samples(self, t: int) -> Ints:
         """Training samples of each orbit, n_l."""
         return self._roster(t).orbit_samples
+
+    def trained_samples(self, t: int) -> Ints:
+        """Training samples `[orbit]` of those who can train in round t: n_l but for limits."""
+        if self.onboard is None:
+            return self.orbit_samples(t)
+        trainers = [self.trainers(orbit, t) for orbit in range(self.orbits)]
+        return np.array([self.samples(t)[mine].sum() for mine in trainers], dtype=np.int64)
 
     def _roster(self, t: int) -> Roster:
         """Look up who is there; worked out anew at an event only, from presence alone."""
@@ -166,18 +188,24 @@ class Fleet:
         epochs: int,
         rate: float,
         intra_round: int = 0,
+        intra_rounds: int = 1,
         purpose: int = 0,
         **changes: Any,
     ) -> list[LocalJob]:
         """Make one job for each satellite of `trainers(orbit, t)`, all from one model.
 
-        `purpose` tells several trainings of one round apart, such as Ditto's two models.
+        `purpose` tells several trainings of one round apart, such as Ditto's two models. Where
+        time or power is short, it is divided evenly among the `intra_rounds`.
         """
-        key = (t, intra_round, purpose)
-        return [
-            LocalJob(satellite, start, epochs, rate, key, **changes)
+        key, to_come = (t, intra_round, purpose), max(intra_rounds - intra_round - 1, 0)
+        jobs = [
+            LocalJob(satellite, start, epochs, rate, key, to_come=to_come, **changes)
             for satellite in self.trainers(orbit, t)
         ]
+        if self.onboard is not None:
+            models = 1 if changes.get("personal") is None else 2
+            self.onboard.ask(orbit, t, models * epochs, len(self._roster(t).trainers[orbit]))
+        return jobs
 
     def pooled_jobs(self, t: int, start: Vector, *, epochs: int, rate: float) -> list[LocalJob]:
         """Make one job on the samples of all satellites that are there, if they have any."""
@@ -190,7 +218,56 @@ class Fleet:
 
     def run(self, programs: Mapping[int, Program[Result]]) -> dict[int, Result]:
         """Run training programs side by side; see `learning/engine.py`."""
+        if self.onboard is not None:
+            return self._engine.run({0: self._in_step(programs, self.onboard)})[0]
         return self._engine.run({key: self._counted(p) for key, p in programs.items()})
+
+    def effort(self, orbit: int, t: int, planned: int) -> float:
+        """Epochs per sample that an orbit did in round t, of those planned."""
+        if self.onboard is None:
+            return planned
+        return self.onboard.done_per_sample(orbit, int(self.orbit_samples(t)[orbit]))
+
+    def _in_step(
+        self, programs: Mapping[int, Program[Result]], onboard: Onboard
+    ) -> Program[dict[int, Result]]:
+        """Run programs as one that yields what all of them yield, in their order.
+
+        Time and power are then shared out in the same way whatever the threads do.
+        """
+        results: dict[int, Result] = {}
+        waiting: dict[int, list[LocalJob]] = {}
+
+        def advance(key: int, trained: list[Trained] | None) -> None:
+            program = programs[key]
+            try:
+                waiting[key] = next(program) if trained is None else program.send(trained)
+            except StopIteration as stop:
+                results[key] = stop.value
+
+        for key in programs:
+            advance(key, None)
+        while waiting:
+            wave, waiting = self._granted(waiting, onboard), {}
+            done = iter((yield [job for jobs in wave.values() for job in jobs if job.epochs]))
+            for key, jobs in wave.items():
+                advance(key, [next(done) if job.epochs else Trained.untouched(job) for job in jobs])
+        return results
+
+    def _granted(
+        self, asked: dict[int, list[LocalJob]], onboard: Onboard
+    ) -> dict[int, list[LocalJob]]:
+        """Cut jobs to what satellites can do, and book them; pooled ones are not on board."""
+        limited = [k for k, jobs in asked.items() if jobs and not self._is_pooled(jobs[0])]
+        granted = dict(asked)
+        if limited:
+            roster = self._roster(asked[limited[0]][0].key[0])
+            wave = onboard.grant([asked[key] for key in limited], roster.satellites_of_orbit)
+            granted |= zip(limited, wave, strict=True)
+        for jobs in granted.values():
+            if working := [job for job in jobs if job.epochs]:
+                self._book(working)
+        return granted
 
     def _counted(self, program: Program[Result]) -> Program[Result]:
         """Pass a program through and book what it trains and sends over ISLs."""
@@ -209,8 +286,7 @@ class Fleet:
 
         An orbit of N satellites sends N - 1 models out and N - 1 back to aggregate them.
         """
-        first, t = jobs[0], jobs[0].key[0]
-        models = 1 if first.personal is None else 2
+        first, t, models = jobs[0], jobs[0].key[0], jobs[0].models
         roster, ledger = self._roster(t), self.ledger
         if self._is_pooled(first):
             orbits, trained = roster.orbits, first.epochs * int(roster.samples.sum())
@@ -221,7 +297,7 @@ class Fleet:
             ledger.isl_bytes += exchanged * BYTES_PER_PARAMETER * first.start.size
         ledger.samples_trained += models * trained
         for orbit in orbits:
-            ledger.epochs[orbit] += models * first.epochs
+            ledger.epochs[orbit] += models * max(job.epochs for job in jobs)
 
     def _is_pooled(self, job: LocalJob) -> bool:
         return not 0 <= job.satellite < len(self.orbit_of_satellite)

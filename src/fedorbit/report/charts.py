@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from fedorbit.report import onboard
 from fedorbit.report.curves import TRAFFIC, begun, headline_rows
 from fedorbit.report.markup import Html, joined, table, tag
 from fedorbit.report.replicates import Setting
@@ -44,10 +45,11 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
             class_="grid",
         ),
         _orbits(shown, labels, seeds),
-        _timeline(shown),
+        _timeline(setting, shown),
         _map(setting, shown),
         _classes(setting, shown),
         _traffic(shown, labels),
+        _onboard(setting, shown),
     ]  # fmt: skip
     return tag("section", *parts, class_="setting", data_setting=number)
 
@@ -115,7 +117,7 @@ def _orbits(shown: dict[str, Any], labels: dict[int, str], seeds: int) -> Html:
     return _chart("orbits", "Accuracy per orbit", caption, in_words, data, before=picker)
 
 
-def _timeline(shown: dict[str, Any]) -> Html | None:
+def _timeline(setting: Setting, shown: dict[str, Any]) -> Html | None:
     windows, rounds = shown["visible"], shown["rounds"]
     if windows is None:
         return _left_out("Contacts", "rounds were not all evaluated and the run left no world.json")
@@ -130,6 +132,11 @@ def _timeline(shown: dict[str, Any]) -> Html | None:
         for o, (count, row) in enumerate(zip(seen, windows, strict=True))
     ]
     caption = f"Rounds in which an orbit is in view of a station; {idle:.1f} % of rounds have none."
+    if service := (setting.run.world or {}).get("service"):
+        caption += (
+            f" Only rounds are shown that are long enough to send a model up and one down, "
+            f"{service['exchange_s']:.1f} s."
+        )
     words = f"{caption} Orbits are in view in {min(seen)} to {max(seen)} of {rounds} rounds."
     data = table(("orbit", "rounds in view", "share", "passes"), rows, "Rounds in view per orbit")
     return _chart("timeline", "Contacts", caption, words, data)
@@ -225,6 +232,28 @@ def _traffic(shown: dict[str, Any], labels: dict[int, str]) -> Html:
     caption = "Totals, four bytes per parameter; × is against FedAvg in the same setting."
     return _chart("traffic", "Communication", caption, f"Bytes moved. {words}.",
                   table(("method", *TRAFFIC.values()), rows, "Bytes moved"))  # fmt: skip
+
+
+def _onboard(setting: Setting, shown: dict[str, Any]) -> Html | None:
+    """Time and charge on board, where they were recorded."""
+    values = shown.get("onboard")
+    if values is None:
+        return None
+    caption = (
+        "Seconds that the slowest orbit trains and exchanges models in a round; dashed: the length "
+        f"of a round, {values['round_s']:g} s."
+    )
+    charts = [
+        _chart("onboard", "Time on board", caption, onboard.time_in_words(setting),
+               onboard.time_table(setting))
+    ]  # fmt: skip
+    if values["charge"]:
+        caption = "Charge of the emptiest battery after each round, % of its capacity."
+        charts.append(
+            _chart("charge", "Charge on board", caption, onboard.charge_in_words(setting),
+                   onboard.charge_table(setting))
+        )  # fmt: skip
+    return tag("div", *charts, class_="grid")
 
 
 def _left_out(heading: str, why: str) -> Html:

@@ -22,20 +22,20 @@ CEILING = "centralised"
 
 def per_round(series: Series, key: str) -> Curve:
     """Mean over seeds of a figure in every evaluated round."""
-    rounds = _rounds(series.replicates)
+    rounds = rounds_of(series.replicates)
     return curve(rounds, _values(series.replicates, rounds, [key]))
 
 
 def against(series: Series, key: str, cost: Sequence[str]) -> Curve:
     """The same over what was spent by then: the sum of some cost figures, mean over seeds."""
-    rounds = _rounds(series.replicates)
+    rounds = rounds_of(series.replicates)
     spent = curve(rounds, _values(series.replicates, rounds, cost)).mean
     return curve(spent, _values(series.replicates, rounds, [key]))
 
 
 def orbit_accuracies(series: Series) -> tuple[Floats, Floats]:
     """Rounds, and accuracies `[orbit, round]` as means over seeds."""
-    rounds = _rounds(series.replicates)
+    rounds = rounds_of(series.replicates)
     orbits = max(len(r.records[0]["orbit_accuracy"]) for r in series.replicates if r.records)
     rows = np.full((len(series.replicates), len(rounds), orbits), np.nan)
     for index, replicate in enumerate(series.replicates):
@@ -147,7 +147,8 @@ def _mean(row: HeadlineRow, key: str) -> float | None:
     return found.mean
 
 
-def _rounds(replicates: Sequence[MethodRecords]) -> Floats:
+def rounds_of(replicates: Sequence[MethodRecords]) -> Floats:
+    """All rounds that some seed has recorded."""
     rounds = {record["round"] for replicate in replicates for record in replicate.records}
     return np.array(sorted(rounds), dtype=np.float64)
 

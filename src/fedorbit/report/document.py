@@ -15,6 +15,7 @@ from fedorbit.report.curves import (
     per_round,
     visible_windows,
 )
+from fedorbit.report.onboard import onboard_values
 from fedorbit.report.replicates import Comparison, Setting
 from fedorbit.report.statistics import Curve, Floats, estimate, evenly
 
@@ -70,10 +71,12 @@ def chart_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any]:
         spent = [r.figures for r in series.replicates if r.records]
         traffic = {key: estimate([s.get(key) for s in spent]).mean for key in TRAFFIC}
         curves["traffic"].append({"series": index, **traffic})
+    onboard = onboard_values(setting, labels, _thin)
     return {
         "rounds": max(r.run.rounds for s in setting.series for r in s.replicates),
         "visible": _thin_windows(visible_windows(setting)),
         **curves,
+        **({"onboard": onboard} if onboard else {}),
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from fedorbit.data.similarity import similarity_coefficient
 from fedorbit.learning.engine import Engine
 from fedorbit.methods.base import Method
-from fedorbit.methods.fleet import Fleet, Ledger
+from fedorbit.methods.fleet import Fleet
 from fedorbit.simulation.checkpoint import Checkpoint, load_newest, save
 from fedorbit.simulation.evaluation import Evaluator
 from fedorbit.simulation.provenance import provenance
@@ -74,7 +74,7 @@ def run_rounds(
         fleet = world.fleet(engine)
         evaluator = Evaluator(engine, world.partition.test)
         done = load_newest(folder) or Checkpoint(0, method.start(fleet), {"seconds": 0.0}, 0)
-        _restore(fleet.ledger, done.spent)
+        _restore(fleet, done.spent)
         with closing(RecordFile(folder, done.records_bytes)) as records, _stopping_on_signals():
             progress.begin(name, done.rounds_done, config.run.rounds)
             done = _rounds(world, method, folder, progress, fleet, evaluator, records, done)
@@ -103,13 +103,17 @@ def _rounds(
     try:
         for t in range(done.rounds_done, run.rounds):
             state = method.round(done.state, t, fleet)
+            if fleet.onboard is not None:
+                fleet.onboard.begin(t + 1)
             record, records_bytes = None, done.records_bytes
             if (t + 1) % run.evaluate_every == 0 or t + 1 == run.rounds:
                 evaluated = evaluator(method.models(state), fleet.present(t))
                 record = _record(world, t, evaluated, fleet, clock)
                 records_bytes = records.append(record)
                 fleet.ledger.epochs = [0] * fleet.orbits
-            spent = {**asdict(fleet.ledger), "seconds": time.monotonic() - clock}
+                if fleet.onboard is not None:
+                    fleet.onboard.start_record()
+            spent = {**_spent(fleet), "seconds": time.monotonic() - clock}
             # From here on the round counts: a stop before this line forgets it, after it keeps it.
             done = Checkpoint(t + 1, state, spent, records_bytes)
             if done.rounds_done % every == 0 or done.rounds_done == run.rounds:
@@ -133,14 +137,23 @@ def _record(world: World, t: int, evaluated: Record, fleet: Fleet, clock: float)
         **({"present": fleet.present(t)} if world.config.events else {}),
         **evaluated,
         **asdict(fleet.ledger),
+        **(fleet.onboard.record() if fleet.onboard is not None else {}),
         "seconds": round(time.monotonic() - clock, 3),
     }
 
 
-def _restore(ledger: Ledger, spent: dict[str, Any]) -> None:
+def _spent(fleet: Fleet) -> dict[str, Any]:
+    """What a checkpoint keeps of a fleet; clocks and batteries only where there are any."""
+    onboard = {} if fleet.onboard is None else {"onboard": fleet.onboard.saved()}
+    return {**asdict(fleet.ledger), **onboard}
+
+
+def _restore(fleet: Fleet, spent: dict[str, Any]) -> None:
     for key, value in spent.items():
-        if key != "seconds":
-            setattr(ledger, key, value)
+        if key == "onboard" and fleet.onboard is not None:
+            fleet.onboard.restore(value)
+        elif key != "seconds":
+            setattr(fleet.ledger, key, value)
 
 
 def _summary(
@@ -152,7 +165,7 @@ def _summary(
     done: Checkpoint,
     backend: str,
 ) -> dict[str, Any]:
-    spent = {key: value for key, value in done.spent.items() if key != "epochs"}
+    spent = {k: v for k, v in done.spent.items() if k not in ("epochs", "onboard")}
     fedavg_bytes = fleet.fedavg_uplink_bytes(done.rounds_done)
     last = done.rounds_done - 1
     similarity = similarity_coefficient(fleet.orbit_class_counts(last)[fleet.present(last)])
@@ -169,6 +182,8 @@ def _summary(
         "uplink_vs_fedavg": spent["gs_uplink_bytes"] / fedavg_bytes if fedavg_bytes else None,
         "parameters": fleet.layout.size,
         "tau_max": fleet.tau_max,
+        **({"onboard": fleet.onboard.summary()} if fleet.onboard is not None else {}),
+        **({"service": world.service.summary()} if world.service is not None else {}),
         "provenance": provenance(world.config, backend),
     }
 

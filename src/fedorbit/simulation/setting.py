@@ -72,6 +72,7 @@ def describe(world: World) -> dict[str, Any]:
         "stations": _stations(world, constellation),
         "positions": _positions(world, constellation),
         "places": _places(world),
+        **({"service": world.service.summary()} if world.service is not None else {}),
     }
 
 

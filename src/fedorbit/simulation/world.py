@@ -1,5 +1,6 @@
 """Everything that a configuration fixes before the first round; shared by its methods."""
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,20 +10,26 @@ from fedorbit.config import Config
 from fedorbit.data.cache import Dataset
 from fedorbit.data.partition import Partition
 from fedorbit.errors import ConfigError
+from fedorbit.hardware import Hardware
 from fedorbit.learning.backends import make_trainer, resolve_backend
 from fedorbit.learning.engine import Engine
 from fedorbit.learning.jobs import SgdSettings, TrainingData, standardisation
 from fedorbit.learning.models import ModelSpec, model_spec
 from fedorbit.learning.sgd import Trainer
-from fedorbit.methods.fleet import Fleet, TrainingPlan
+from fedorbit.methods.fleet import BYTES_PER_PARAMETER, Fleet, TrainingPlan
+from fedorbit.orbits.service import Service
 from fedorbit.orbits.visibility import Schedule
 from fedorbit.presence import Presence
 from fedorbit.progress import Progress
 from fedorbit.scenario import (
     build_constellation,
+    build_hardware,
     build_partition,
     build_presence,
     build_schedule,
+    build_service,
+    has_rates,
+    image_shape,
     load_dataset,
 )
 
@@ -35,12 +42,17 @@ class World:
 
     config: Config
     schedule: Schedule
+    """Who can exchange models when: in view, and for long enough where links have rates."""
     dataset: Dataset
     partition: Partition
     spec: ModelSpec
     data: TrainingData
     initial_model: NDArray[np.float32]
     presence: Presence
+    hardware: Hardware | None = None
+    """Speed and power on board, where the configuration has them."""
+    service: Service | None = None
+    """What the rates of links make of who is in view, where the configuration has them."""
 
     @property
     def orbits_present(self) -> NDArray[np.bool_]:
@@ -81,6 +93,7 @@ class World:
                 training.epochs, training.intra_rounds, training.rate, training.rate_decay
             ),
             links=self.config.run.links,
+            hardware=self.hardware,
         )
 
 
@@ -99,6 +112,12 @@ def build_world(config: Config, progress: Progress | None = None) -> World:
     classes = len(dataset.class_names)
     shape = dataset.images.shape[1], dataset.images.shape[2], dataset.images.shape[3]
     spec = model_spec(config.model.name, config.model.classifier, shape, classes)
+    service = None
+    if has_rates(config):
+        size_bytes = BYTES_PER_PARAMETER * spec.layout.size
+        service = build_service(config, constellation, schedule, size_bytes, progress, presence)
+        complain_of_short_contacts(service)
+        schedule = service.schedule
     everything = np.sort(np.concatenate(partition.train))
     scale, shift = standardisation(dataset.images, everything)
     return World(
@@ -118,6 +137,35 @@ def build_world(config: Config, progress: Progress | None = None) -> World:
         ),
         initial_model=spec.initial_vector(config.seed),
         presence=presence,
+        hardware=build_hardware(config, constellation, progress),
+        service=service,
+    )
+
+
+def model_bytes(config: Config) -> int:
+    """Size of a model as it goes over a link, known without the images."""
+    shape, classes = image_shape(config)
+    spec = model_spec(config.model.name, config.model.classifier, shape, classes)
+    return BYTES_PER_PARAMETER * spec.layout.size
+
+
+def complain_of_short_contacts(service: Service) -> None:
+    """Warn of orbits that are in view and can never exchange a model; refuse if all are so."""
+    if not service.never_served:
+        return
+    orbits, whole = service.never_served, int(service.in_view.visible.any(axis=0).sum())
+    why = (
+        f"{service.exchange_s:.1f} s are needed, and the longest contact within one round is "
+        f"{service.longest_contact_s:.1f} s"
+    )
+    remedy = "raise the rates in link_rates or schedule.round_s, or choose a smaller model"
+    if len(orbits) == whole:
+        raise ConfigError(f"no orbit can exchange a model with the ground: {why}; {remedy}")
+    named = ", ".join(map(str, orbits[:8])) + (" …" if len(orbits) > 8 else "")
+    warnings.warn(
+        f"{len(orbits)} of {whole} orbits that come into view are never so for long enough to "
+        f"exchange a model ({named}): {service.exchange_s:.1f} s are needed; {remedy}",
+        stacklevel=2,
     )
 
 

@@ -82,7 +82,7 @@ function drawMarks(group, index, points) {
 
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
-// chart: {curves: [{index, label, x, mean, half}], xLabel, xMax, unit, yMax, shares}
+// chart: {curves: [{index, label, x, mean, half}], xLabel, xMax, unit, yMax, shares, limit}
 function lineChart(place, chart) {
   const height = place.clientWidth < 420 ? 220 : 260;
   const [svg, width] = canvas(place, height);
@@ -98,6 +98,8 @@ function lineChart(place, chart) {
     make("text", { x: X(v), y: box.bottom + 17, "text-anchor": "middle" }, svg, short(v));
   make("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }, svg);
   make("text", { x: (box.left + box.right) / 2, y: height - 5, "text-anchor": "middle" }, svg, chart.xLabel);
+  if (chart.limit)
+    make("line", { class: "axis", "stroke-dasharray": "5 4", x1: box.left, x2: box.right, y1: Y(chart.limit), y2: Y(chart.limit) }, svg);
   const clip = (v) => Math.min(chart.yMax, Math.max(0, v));
   for (const curve of chart.curves) {
     const group = make("g", { class: colourClass(curve.index), "data-series": curve.label }, svg);

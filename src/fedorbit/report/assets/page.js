@@ -43,11 +43,17 @@ const DRAW = {
   classes: drawClasses,
   similarity: drawSimilarity,
   traffic: drawTraffic,
+  onboard: (place, setting) => onBoard(place, setting, setting.onboard.time, setting.onboard.highest_s, setting.onboard.round_s),
+  charge: (place, setting) => onBoard(place, setting, setting.onboard.charge, 100, null),
 };
 
 function overRounds(place, setting, rows) {
   const shares = sharesInView(setting);
   lineChart(place, { curves: labelled(rows), xLabel: "round", xName: "round", xMax: setting.rounds, yMax: 100, shares });
+}
+
+function onBoard(place, setting, rows, yMax, limit) {
+  lineChart(place, { curves: labelled(rows), xLabel: "round", xName: "round", xMax: setting.rounds, yMax, shares: null, limit });
 }
 
 function overCost(place, rows, xLabel, xName) {

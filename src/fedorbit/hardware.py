@@ -1,0 +1,43 @@
+"""Satellites as machines: how fast they train, how they talk to each other, what powers them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedorbit.orbits.earth import Floats
+
+JOULES_PER_WH = 3600.0
+
+
+@dataclass(frozen=True, eq=False)
+class Power:
+    """A battery per satellite, which the Sun charges and training drains."""
+
+    battery_j: float
+    initial_j: float
+    solar_w: float
+    training_w: float
+    sunlit_s: NDArray[np.float32]
+    """Seconds in sunlight, `[round, satellite]`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Hardware:
+    """What is on board of all satellites."""
+
+    samples_per_s: Floats
+    """Training speed of each satellite, for one model."""
+    round_s: float
+    """Length of a round."""
+    deadline: bool = False
+    """Whether training must end with its round."""
+    isl_mbps: float | None = None
+    """Rate of inter-satellite links; None takes no time."""
+    power: Power | None = None
+    """None where power is no limit."""
+
+    @property
+    def limits(self) -> bool:
+        """Tell whether training can be cut short."""
+        return self.deadline or self.power is not None

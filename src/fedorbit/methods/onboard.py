@@ -1,0 +1,313 @@
+"""Time and energy on board, round by round: what satellites can do, and what it costs them.
+
+A *pass* is one epoch of one model over a satellite's n_k samples; it takes n_k / speed seconds and
+training_w times as many joules. In a round a satellite can do the passes that fit into the round
+(with a deadline) and that its charge at the round's beginning pays for (with a battery). What the
+Sun brings during a round is there from the next round on, so that no charge is spent before it is
+there, whenever in the round the Sun shines.
+
+- Who cannot do a single pass is not among the trainers of the round.
+- If a round asks for more passes than there are, all that a satellite has to do in it is cut by
+  the same share, to whole epochs, and to one where that would be none and there is enough for it;
+  what rounding leaves over is for later intra-orbit rounds, or stays in the battery.
+- An orbit waits for its slowest satellite before it exchanges models.
+"""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedorbit.errors import RunError
+from fedorbit.hardware import Hardware
+from fedorbit.learning.jobs import LocalJob
+from fedorbit.methods.roster import Ints
+from fedorbit.orbits.earth import Floats
+from fedorbit.orbits.service import transfer_s
+from fedorbit.presence import Presence
+
+ROUNDING = 1e-9
+"""An epoch that fits but for rounding errors fits."""
+LATE_S = 1e-3
+"""Nobody is late by less than a millisecond."""
+
+
+@dataclass
+class Tally:
+    """What a checkpoint must know: plain values, `[orbit]` but for the charge."""
+
+    round: int = 0
+    """The round that is going on."""
+    charge_j: list[float] = field(default_factory=list)
+    """Charge of each satellite as that round begins."""
+    onboard_s: list[float] = field(default_factory=list)
+    """Since the last record, the longest round."""
+    epochs_asked: list[int] = field(default_factory=list)
+    """Since the last record, epochs of all satellites that the method wanted, times models."""
+    epochs_done: list[int] = field(default_factory=list)
+    """Of these, the ones that were trained."""
+    longest_s: list[float] = field(default_factory=list)
+    """The longest round of the run."""
+    busy_rounds: list[int] = field(default_factory=list)
+    """Rounds with training."""
+    late_rounds: list[int] = field(default_factory=list)
+    """Rounds in which training took longer than a round."""
+    asked: int = 0
+    """Epochs of the whole run, as in `epochs_asked`."""
+    done: int = 0
+    """Epochs of the whole run, as in `epochs_done`."""
+    lowest_charge: list[float] = field(default_factory=list)
+    """The lowest charge that any satellite had at the end of its training, share of the battery."""
+
+
+class Onboard:
+    """Follows clocks and batteries through the rounds, in their order."""
+
+    def __init__(
+        self,
+        hardware: Hardware,
+        samples: Ints,
+        orbit_of_satellite: Ints,
+        presence: Presence,
+        model_bytes: int,
+    ) -> None:
+        self.hardware = hardware
+        self._samples = samples
+        self._pass_s: Floats = samples / hardware.samples_per_s
+        self._orbit_of_satellite = orbit_of_satellite
+        self._presence = presence
+        self._model_bytes = model_bytes
+        self._first_of_orbit = np.searchsorted(
+            orbit_of_satellite, np.arange(orbit_of_satellite[-1] + 1)
+        )
+        orbits = len(self._first_of_orbit)
+        power = hardware.power
+        self._tally = Tally(
+            charge_j=[power.initial_j] * len(samples) if power else [],
+            longest_s=[0.0] * orbits,
+            busy_rounds=[0] * orbits,
+            late_rounds=[0] * orbits,
+            lowest_charge=[power.initial_j / power.battery_j] * orbits if power else [],
+        )
+        self.start_record()
+        self._start_round()
+
+    # --- Rounds ---------------------------------------------------------------------------------
+
+    def begin(self, t: int) -> None:
+        """Go on to round t: end those before it. Nothing happens if it has begun."""
+        if t < self._tally.round:
+            raise RunError(
+                f"round {t} is over on board, round {self._tally.round} is going on; clocks and "
+                "batteries know one direction, so play rounds in their order"
+            )
+        while self._tally.round < t:
+            self._end_round()
+
+    def able(self, t: int) -> NDArray[np.bool_]:
+        """Satellites that can do at least one pass in round t; in one that is over, everybody."""
+        if t == self._tally.round:
+            return self._able
+        if t < self._tally.round:
+            return np.ones(len(self._samples), dtype=np.bool_)
+        charge_j = self._charge_after(self._tally.round, self._charge_j, self._drawn_j)
+        for between in range(self._tally.round + 1, t):
+            charge_j = self._charge_after(between, charge_j, np.zeros_like(charge_j))
+        return self._who_is_able(t, charge_j)
+
+    def ask(self, orbit: int, t: int, passes: int, satellites: int) -> None:
+        """Note that a method wants so many passes of so many satellites in round t."""
+        self.begin(t)
+        self._tally.epochs_asked[orbit] += passes * satellites
+        self._tally.asked += passes * satellites
+
+    def done_per_sample(self, orbit: int, orbit_samples: int) -> float:
+        """Epochs per sample that an orbit has trained in this round."""
+        return self._samples_trained[orbit] / orbit_samples if orbit_samples else 0.0
+
+    def _start_round(self) -> None:
+        self._charge_j: Floats = np.array(self._tally.charge_j)
+        self._drawn_j: Floats = np.zeros_like(self._charge_j)
+        self._elapsed_s = [0.0] * len(self._first_of_orbit)
+        self._samples_trained = [0] * len(self._first_of_orbit)
+        self._able = self._who_is_able(self._tally.round, self._charge_j)
+
+    def _end_round(self) -> None:
+        tally, power = self._tally, self.hardware.power
+        for orbit, elapsed_s in enumerate(self._elapsed_s):
+            tally.onboard_s[orbit] = max(tally.onboard_s[orbit], elapsed_s)
+            tally.longest_s[orbit] = max(tally.longest_s[orbit], elapsed_s)
+            tally.busy_rounds[orbit] += elapsed_s > 0.0
+            tally.late_rounds[orbit] += elapsed_s > self.hardware.round_s + LATE_S
+        if power is not None:
+            left_j = np.maximum(self._charge_j - self._drawn_j, 0.0) / power.battery_j
+            lowest = np.minimum.reduceat(left_j, self._first_of_orbit)
+            tally.lowest_charge = np.minimum(tally.lowest_charge, lowest).tolist()
+            charge_j = self._charge_after(tally.round, self._charge_j, self._drawn_j)
+            tally.charge_j = charge_j.tolist()
+        tally.round += 1
+        self._start_round()
+
+    def _charge_after(self, t: int, charge_j: Floats, drawn_j: Floats) -> Floats:
+        """Charge at the end of round t; of satellites that are away it stays."""
+        power = self.hardware.power
+        if power is None or t >= len(power.sunlit_s):
+            return charge_j
+        charged_j = np.maximum(charge_j - drawn_j, 0.0) + power.solar_w * power.sunlit_s[t]
+        there = self._presence.during(t)
+        return np.where(there, np.minimum(charged_j, power.battery_j), charge_j)
+
+    def _who_is_able(self, t: int, charge_j: Floats) -> NDArray[np.bool_]:
+        able = np.ones(len(self._samples), dtype=np.bool_)
+        hardware = self.hardware
+        if hardware.deadline:
+            there = self._presence.during(t)
+            in_orbit = np.add.reduceat(there.astype(np.int64), self._first_of_orbit)
+            exchange_s = self.exchange_s(1) * np.maximum(in_orbit - 1, 0)
+            busy_s = self._pass_s + exchange_s[self._orbit_of_satellite]
+            able &= busy_s <= hardware.round_s * (1.0 + ROUNDING)
+        if hardware.power is not None:
+            able &= self._pass_s * hardware.power.training_w <= charge_j * (1.0 + ROUNDING)
+        return able
+
+    # --- Training -------------------------------------------------------------------------------
+
+    def exchange_s(self, models: int) -> float:
+        """Seconds that aggregating an orbit takes for every satellite but the first: out and back.
+
+        The models go one after the other, as along a chain of neighbours.
+        """
+        return 2 * models * transfer_s(self._model_bytes, self.hardware.isl_mbps)
+
+    def grant(
+        self, wave: Sequence[list[LocalJob]], satellites_of_orbit: Ints
+    ) -> list[list[LocalJob]]:
+        """Cut jobs that begin together to what satellites can do, and book time and energy.
+
+        Each list holds the jobs of one orbit; an orbit may have several, such as Ditto's two.
+        """
+        granted = [list(jobs) for jobs in wave]
+        places: dict[int, list[int]] = {}
+        for place, jobs in enumerate(wave):
+            places.setdefault(int(self._orbit_of_satellite[jobs[0].satellite]), []).append(place)
+        for orbit, mine in places.items():
+            neighbours = int(satellites_of_orbit[orbit]) - 1
+            rations = self._rations(orbit, [wave[place] for place in mine], neighbours)
+            for place in mine:
+                granted[place] = [
+                    replace(job, epochs=rations[job.satellite].of(job.epochs))
+                    for job in wave[place]
+                ]
+                self._book(orbit, granted[place], neighbours)
+        return granted
+
+    def _rations(
+        self, orbit: int, groups: list[list[LocalJob]], neighbours: int
+    ) -> dict[int, "_Ration"]:
+        """What each satellite can do of all that it is asked for in the rest of the round."""
+        hardware, power = self.hardware, self.hardware.power
+        wanted: dict[int, int] = {}
+        one_each: dict[int, int] = {}
+        left_s = hardware.round_s - self._elapsed_s[orbit] if hardware.deadline else np.inf
+        for jobs in groups:
+            times = 1 + jobs[0].to_come
+            left_s -= times * neighbours * self.exchange_s(jobs[0].models)
+            for job in jobs:
+                passes = job.models * job.epochs * (1 + job.to_come)
+                wanted[job.satellite] = wanted.get(job.satellite, 0) + passes
+                one_each[job.satellite] = one_each.get(job.satellite, 0) + job.models
+        rations = {}
+        for satellite, passes in wanted.items():
+            can_s = left_s
+            if power is not None:
+                left_j = self._charge_j[satellite] - self._drawn_j[satellite]
+                can_s = min(can_s, left_j / power.training_w)
+            pass_s = self._pass_s[satellite]
+            can = max(can_s, 0.0) / pass_s if pass_s else np.inf
+            rations[satellite] = _Ration(
+                share=can / passes if passes else 1.0,
+                least=int(can + ROUNDING >= one_each[satellite]),
+            )
+        return rations
+
+    def _book(self, orbit: int, jobs: list[LocalJob], neighbours: int) -> None:
+        power, slowest_s = self.hardware.power, 0.0
+        for job in jobs:
+            busy_s = float(job.models * job.epochs * self._pass_s[job.satellite])
+            slowest_s = max(slowest_s, busy_s)
+            if power is not None:
+                self._drawn_j[job.satellite] += power.training_w * busy_s
+            self._tally.epochs_done[orbit] += job.models * job.epochs
+            self._tally.done += job.models * job.epochs
+            self._samples_trained[orbit] += job.epochs * int(self._samples[job.satellite])
+        if slowest_s:
+            self._elapsed_s[orbit] += slowest_s + neighbours * self.exchange_s(jobs[0].models)
+
+    # --- What is told and kept --------------------------------------------------------------------
+
+    def record(self) -> dict[str, Any]:
+        """What a record tells, of the rounds since the last one; charges as shares of a battery."""
+        tally, power = self._tally, self.hardware.power
+        told: dict[str, Any] = {"onboard_s": [round(s, 3) for s in tally.onboard_s]}
+        if self.hardware.limits:
+            told |= {"epochs_asked": [*tally.epochs_asked], "epochs_done": [*tally.epochs_done]}
+        if power is not None:
+            shares = self._charge_j / power.battery_j
+            sizes = np.diff(np.append(self._first_of_orbit, len(shares)))
+            lowest = np.minimum.reduceat(shares, self._first_of_orbit)
+            mean = np.add.reduceat(shares, self._first_of_orbit) / sizes
+            told |= {
+                "charge_lowest": lowest.round(6).tolist(),
+                "charge_mean": mean.round(6).tolist(),
+            }
+        return told
+
+    def start_record(self) -> None:
+        """Begin to count for the next record."""
+        orbits = len(self._first_of_orbit)
+        self._tally.onboard_s = [0.0] * orbits
+        self._tally.epochs_asked, self._tally.epochs_done = [0] * orbits, [0] * orbits
+
+    def summary(self) -> dict[str, Any]:
+        """What the summary tells of the whole run."""
+        tally, hardware = self._tally, self.hardware
+        busy, late = sum(tally.busy_rounds), sum(tally.late_rounds)
+        speeds = hardware.samples_per_s
+        told: dict[str, Any] = {
+            "round_s": hardware.round_s,
+            "samples_per_s": [float(f(speeds)) for f in (np.min, np.median, np.max)],
+            "longest_s": tally.longest_s,
+            "busy_rounds": tally.busy_rounds,
+            "late_rounds": tally.late_rounds,
+            "late_share": late / busy if busy else None,
+        }
+        if hardware.limits:
+            told |= {"epochs_asked": tally.asked, "epochs_done": tally.done}
+        if hardware.power is not None:
+            told["lowest_charge"] = tally.lowest_charge
+        return told
+
+    def saved(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps, between two rounds."""
+        return asdict(self._tally)
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on from what a checkpoint kept."""
+        self._tally = Tally(**deepcopy(saved))
+        self._start_round()
+
+
+class _Ration(NamedTuple):
+    """What a satellite can do: a share of what it is asked for, and at least so many epochs."""
+
+    share: float
+    least: int
+
+    def of(self, epochs: int) -> int:
+        """Whole epochs that are left of some."""
+        if self.share >= 1.0:
+            return epochs
+        return min(epochs, max(self.least, int(epochs * self.share + ROUNDING)))

@@ -1,0 +1,112 @@
+"""Which rounds serve an orbit when links have rates: in view, and long enough for a model.
+
+Visibility is sampled at the begin of a round; how long a contact then lasts comes from the contact
+finder. A round serves an orbit if the orbit is in view and the seconds that any station sees any
+of its satellites within the round suffice to send one model up and one down. The satellites of an
+orbit take over from each other; an exchange does not continue in the next round.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedorbit.orbits.contacts import Contacts
+from fedorbit.orbits.earth import Floats
+from fedorbit.orbits.visibility import Schedule
+from fedorbit.presence import Presence
+
+BITS_PER_BYTE = 8
+
+
+@dataclass(frozen=True)
+class LinkRates:
+    """Megabits per second; None is as good as infinitely fast."""
+
+    gs_uplink_mbps: float | None = None
+    """From an orbit to the ground, as in `gs_uplink_bytes`."""
+    gs_downlink_mbps: float | None = None
+    """From the ground to an orbit."""
+
+    def exchange_s(self, model_bytes: int) -> float:
+        """Seconds to send one model up and one down."""
+        return transfer_s(model_bytes, self.gs_uplink_mbps) + transfer_s(
+            model_bytes, self.gs_downlink_mbps
+        )
+
+
+def transfer_s(size_bytes: int, rate_mbps: float | None) -> float:
+    """Seconds to send some bytes."""
+    return 0.0 if rate_mbps is None else BITS_PER_BYTE * size_bytes / (1e6 * rate_mbps)
+
+
+@dataclass(frozen=True, eq=False)
+class Service:
+    """What rates make of a schedule."""
+
+    in_view: Schedule
+    """Who is in view, served or not."""
+    contact_s: Floats
+    """Seconds of contact `[round, orbit]`."""
+    exchange_s: float
+    """Seconds that a model takes up and down."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule of rounds that serve: in view, and in contact for long enough."""
+        served = self.in_view.visible & (self.contact_s >= self.exchange_s)
+        return replace(self.in_view, visible=served)
+
+    @property
+    def never_served(self) -> list[int]:
+        """Orbits that are in view at times and for too short a time in every round."""
+        unserved = self.in_view.visible.any(axis=0) & ~self.schedule.visible.any(axis=0)
+        return [int(orbit) for orbit in np.flatnonzero(unserved)]
+
+    @property
+    def longest_contact_s(self) -> float:
+        """The longest contact within one round in which its orbit is in view."""
+        return float(np.where(self.in_view.visible, self.contact_s, 0.0).max(initial=0.0))
+
+    def summary(self) -> dict[str, Any]:
+        """Tell how many rounds in view are long enough for a model, over the horizon."""
+        return {
+            "exchange_s": self.exchange_s,
+            "longest_contact_s": self.longest_contact_s,
+            "in_view_rounds": self.in_view.visible_rounds.tolist(),
+            "served_rounds": self.schedule.visible_rounds.tolist(),
+        }
+
+
+def contact_seconds(
+    contacts: Contacts, orbits: int, rounds: int, round_s: float, presence: Presence | None = None
+) -> Floats:
+    """Seconds in which any station sees any satellite of an orbit, `[round, orbit]`.
+
+    Contacts at the same time count once. Given a presence, only satellites that are there count.
+    """
+    seconds = np.zeros((rounds, orbits))
+    begins = [0] if presence is None else [int(begin) for begin in presence.begins]
+    for segment, (begin, end) in enumerate(zip(begins, [*begins[1:], rounds], strict=True)):
+        borders_s = np.arange(begin, end + 1, dtype=np.float64) * round_s
+        here = (contacts.rise_s < borders_s[-1]) & (contacts.set_s > borders_s[0])
+        if presence is not None:
+            here &= presence.satellites[segment][contacts.satellite]
+        for orbit in np.unique(contacts.orbit[here]):
+            mine = here & (contacts.orbit == orbit)
+            covered_s = _covered_before(borders_s, contacts.rise_s[mine], contacts.set_s[mine])
+            seconds[begin:end, orbit] = np.diff(covered_s)
+    return seconds
+
+
+def _covered_before(times_s: Floats, rise_s: Floats, set_s: Floats) -> Floats:
+    """Seconds before each time that lie in at least one of the intervals."""
+    order = np.argsort(rise_s, kind="stable")
+    rise_s, last_set_s = rise_s[order], np.maximum.accumulate(set_s[order])
+    # An interval that begins after all before it have ended opens a new window.
+    opens: NDArray[np.bool_] = np.append(True, rise_s[1:] > last_set_s[:-1])
+    begin_s, end_s = rise_s[opens], last_set_s[np.append(np.flatnonzero(opens)[1:] - 1, -1)]
+    ends_s = np.column_stack((begin_s, end_s)).ravel()
+    covered_s = np.cumsum(np.diff(ends_s, prepend=ends_s[0]) * np.resize([0, 1], len(ends_s)))
+    return np.asarray(np.interp(times_s, ends_s, covered_s))

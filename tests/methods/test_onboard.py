@@ -1,0 +1,284 @@
+"""Time and energy on board, worked out by hand."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedorbit.errors import RunError
+from fedorbit.hardware import Hardware, Power
+from fedorbit.learning.jobs import LocalJob
+from fedorbit.methods import Method, make_method
+from fedorbit.methods.fedorbit import FedOrbit
+from fedorbit.methods.onboard import Onboard
+from fedorbit.presence import Presence
+from fedorbit.testing import (
+    SCARCE_POWER,
+    SCARCE_TIME,
+    assert_same,
+    fleet_of,
+    play,
+    play_on_board,
+    small_world,
+)
+
+ORBIT_OF_SATELLITE = np.array([0, 0, 1])
+SAMPLES = np.array([10, 20, 40])
+SPEEDS = np.array([1.0, 4.0, 2.0])
+PASS_S = (10.0, 5.0, 20.0)
+SATELLITES_OF_ORBIT = np.array([2, 1])
+MODEL = np.zeros(3, dtype=np.float32)
+
+
+def power(**changes: Any) -> Power:
+    """Two watts, so that a pass costs 20, 10 and 40 J; the Sun brings 15, 0 and 50 J in round 0."""
+    sunlit_s = np.array([[30.0, 0.0, 100.0], [100.0, 100.0, 100.0]], dtype=np.float32)
+    values = {"battery_j": 100.0, "initial_j": 50.0, "solar_w": 0.5, "training_w": 2.0}
+    return Power(**{**values, "sunlit_s": sunlit_s, **changes})
+
+
+def onboard_of(presence: Presence | None = None, **hardware: Any) -> Onboard:
+    return Onboard(
+        Hardware(SPEEDS, round_s=100.0, **hardware),
+        SAMPLES,
+        ORBIT_OF_SATELLITE,
+        presence or Presence.of_everybody(3),
+        model_bytes=125_000,
+    )
+
+
+def jobs(
+    epochs: int, *satellites: int, to_come: int = 0, t: int = 0, **more: Any
+) -> list[LocalJob]:
+    return [LocalJob(k, MODEL, epochs, 0.1, (t, 0, 0), to_come=to_come, **more) for k in satellites]
+
+
+def granted(onboard: Onboard, *wave: list[LocalJob]) -> list[list[int]]:
+    given = onboard.grant(wave, SATELLITES_OF_ORBIT)
+    return [[job.epochs for job in group] for group in given]
+
+
+# --- Time ---------------------------------------------------------------------------------------
+
+
+def test_an_orbit_takes_as_long_as_its_slowest_satellite() -> None:
+    onboard = onboard_of()
+    assert granted(onboard, jobs(3, 0, 1), jobs(6, 2)) == [[3, 3], [6]]  # nothing limits
+    granted(onboard, jobs(1, 0, 1))
+    onboard.begin(1)
+    # Orbit 0: satellite 0 takes 3 x 10 s, then 10 s. Orbit 1: 6 x 20 s, longer than a round.
+    assert onboard.record() == {"onboard_s": [40.0, 120.0]}
+    onboard.start_record()
+    granted(onboard, jobs(2, 2, t=1))
+    onboard.begin(2)
+    assert onboard.record() == {"onboard_s": [0.0, 40.0]}
+    told = onboard.summary()
+    assert told["longest_s"] == [40.0, 120.0]
+    assert told["busy_rounds"] == [1, 2]
+    assert told["late_rounds"] == [0, 1]
+    assert told["late_share"] == pytest.approx(1 / 3)
+    assert told["samples_per_s"] == [1.0, 2.0, 4.0]
+    assert "epochs_asked" not in told
+
+
+def test_exchanging_models_takes_time() -> None:
+    # 125 kB are 1 Mbit: half a second at 2 Mbit/s, out and back between two satellites.
+    onboard = onboard_of(isl_mbps=2.0)
+    granted(onboard, jobs(3, 0, 1), jobs(1, 2))
+    granted(onboard, jobs(1, 0, 1, personal=MODEL))  # two models: 2 x 10 s and 2 x 1 s
+    onboard.begin(1)
+    assert onboard.record() == {"onboard_s": [31.0 + 22.0, 20.0]}
+
+
+def test_a_deadline_cuts_to_whole_epochs() -> None:
+    onboard = onboard_of(deadline=True)
+    # 100 s: 10, 20 and 5 passes, to the point.
+    assert granted(onboard, jobs(12, 0, 1), jobs(6, 2)) == [[10, 12], [5]]
+    assert granted(onboard, jobs(1, 0, 1)) == [[0, 0]]  # the orbit waited for satellite 0
+    onboard.begin(1)
+    assert onboard.summary()["late_rounds"] == [0, 0]
+    assert onboard.record()["epochs_done"] == [22, 5]
+
+
+def test_a_deadline_leaves_time_to_exchange_models() -> None:
+    # Of 100 s, exchanges of 20 s each are kept free: 2 x 1 Mbit at 0.1 Mbit/s.
+    onboard = onboard_of(deadline=True, isl_mbps=0.1)
+    assert granted(onboard, jobs(6, 0, 1, to_come=1)) == [[3, 6]]  # 60 s in two halves: 3 passes
+    assert granted(onboard, jobs(6, 0, 1)) == [[3, 6]]  # 30 + 20 s are over, 50 - 20 are left
+    onboard.begin(1)
+    assert onboard.record()["onboard_s"] == [100.0, 0.0]
+
+
+def test_who_cannot_do_one_epoch_in_a_round_sits_out() -> None:
+    slow = Hardware(np.array([0.09, 4.0, 2.0]), 100.0, deadline=True)
+    onboard = Onboard(slow, SAMPLES, ORBIT_OF_SATELLITE, Presence.of_everybody(3), 4)
+    assert onboard.able(0).tolist() == [False, True, True]  # 10 / 0.09 s
+    unhurried = Onboard(
+        Hardware(slow.samples_per_s, 100.0),
+        SAMPLES,
+        ORBIT_OF_SATELLITE,
+        Presence.of_everybody(3),
+        4,
+    )
+    assert unhurried.able(0).all()
+
+
+# --- Energy -------------------------------------------------------------------------------------
+
+
+def test_charges_are_spent_and_filled() -> None:
+    onboard = onboard_of(power=power())
+    # 50 J pay for 2.5, 5 and 1.25 passes.
+    assert granted(onboard, jobs(3, 0, 1), jobs(3, 2)) == [[2, 3], [1]]
+    onboard.begin(1)
+    # 50 - 40 + 15, 50 - 30 + 0, 50 - 40 + 50.
+    assert onboard.saved()["charge_j"] == [25.0, 20.0, 60.0]
+    told = onboard.record()
+    assert told["charge_lowest"] == [0.2, 0.6]
+    assert told["charge_mean"] == [0.225, 0.6]
+    assert told["epochs_done"] == [5, 1]
+    assert onboard.summary()["lowest_charge"] == [0.1, 0.1]  # 10 J were left in either orbit
+    onboard.begin(2)
+    assert onboard.saved()["charge_j"] == [75.0, 70.0, 100.0]  # full is full
+
+
+def test_who_cannot_pay_one_epoch_sits_out() -> None:
+    onboard = onboard_of(power=power(initial_j=15.0))
+    assert onboard.able(0).tolist() == [False, True, False]
+    # A round of the Sun later: 30, 15 and 65 J; seen from round 0 and when it is there.
+    assert onboard.able(1).tolist() == [True, True, True]
+    onboard.begin(1)
+    assert onboard.able(1).tolist() == [True, True, True]
+    assert onboard.able(0).all()  # is over
+
+
+def test_scarce_passes_are_divided_evenly() -> None:
+    full = power(initial_j=100.0)
+    # Satellite 0 can pay 5 passes. Two intra-orbit rounds of 4: 2 and, with what is left, 3.
+    onboard = onboard_of(power=full)
+    assert granted(onboard, jobs(4, 0, to_come=1)) == [[2]]
+    assert granted(onboard, jobs(4, 0)) == [[3]]
+    # Two models side by side: 2 epochs each, and one pass is saved.
+    onboard = onboard_of(power=full)
+    assert granted(onboard, jobs(4, 0), jobs(4, 0)) == [[2], [2]]
+    onboard.begin(1)
+    assert onboard.saved()["charge_j"][0] == 20.0 + 15.0
+    # Half a pass in either intra-orbit round would be none: one now, none later.
+    onboard = onboard_of(power=power(initial_j=30.0))
+    assert granted(onboard, jobs(4, 0, to_come=1)) == [[1]]
+    assert granted(onboard, jobs(4, 0)) == [[0]]
+    # One pass is not enough for two models; it is saved for a better round.
+    assert granted(onboard_of(power=power(initial_j=30.0)), jobs(4, 0), jobs(4, 0)) == [[0], [0]]
+    # A job that trains two models at once: 2 epochs are 4 passes.
+    assert granted(onboard_of(power=full), jobs(4, 0, personal=MODEL)) == [[2]]
+    # Whoever has enough is not cut.
+    assert granted(onboard_of(power=full), jobs(4, 0, 1), jobs(1, 0, 1)) == [[4, 4], [1, 1]]
+
+
+def test_the_scarcer_of_time_and_power_decides() -> None:
+    onboard = onboard_of(power=power(), deadline=True)
+    assert granted(onboard, jobs(30, 0, 1), jobs(30, 2)) == [[2, 5], [1]]
+    onboard = onboard_of(power=power(initial_j=1e6, battery_j=1e6), deadline=True)
+    assert granted(onboard, jobs(30, 0, 1), jobs(30, 2)) == [[10, 20], [5]]
+
+
+def test_who_is_away_is_not_charged() -> None:
+    presence = Presence(np.array([0, 1]), np.array([[0, 1, 1], [1, 1, 1]], dtype=bool))
+    onboard = onboard_of(presence, power=power())
+    onboard.begin(2)
+    assert onboard.saved()["charge_j"] == [100.0, 100.0, 100.0]
+    onboard = onboard_of(presence, power=power())
+    onboard.begin(1)
+    assert onboard.saved()["charge_j"] == [50.0, 50.0, 100.0]
+
+
+def test_time_goes_forward() -> None:
+    onboard = onboard_of(power=power())
+    onboard.begin(2)
+    with pytest.raises(RunError, match="round 1 is over on board, round 2 is going on"):
+        onboard.begin(1)
+
+
+def test_what_is_saved_is_a_copy() -> None:
+    onboard = onboard_of(power=power())
+    saved = onboard.saved()
+    onboard.ask(0, 0, 3, 2)
+    granted(onboard, jobs(3, 0, 1))
+    onboard.begin(1)
+    assert saved["charge_j"] == [50.0] * 3
+    assert saved["asked"] == 0
+    assert onboard.saved()["asked"] == 6
+    other = onboard_of(power=power())
+    other.restore(saved)
+    other.begin(1)
+    assert saved["round"] == 0
+
+
+# --- A fleet with batteries -----------------------------------------------------------------------
+
+
+def draining(world_speeds: list[float]) -> dict[str, Any]:
+    """Batteries that pay for a minute of training, never filled, and some satellites too slow."""
+    energy = {"battery_wh": 1.0, "solar_w": 0.0, "training_w": 1.0, "initial_charge": 1.0}
+    return {"samples_per_s": world_speeds, "energy": energy}
+
+
+@pytest.mark.parametrize("name", ["local", "fedavg", "fedprox", "apfl", "ditto"])
+def test_a_satellite_without_power_is_as_good_as_away(name: str) -> None:
+    """To the bit, as far as models go: it neither trains nor has a weight."""
+    method = make_method(name, {})
+    sizes = [len(part) for part in small_world().partition.train]
+    idle = max(range(2), key=lambda k: sizes[k])
+    speeds = [1e-6 if k == idle else 1e6 for k in range(6)]
+    without_power = play_on_board(method, small_world(onboard=draining(speeds)))
+    away = play(method, small_world(events=[{"round": 0, "kind": "leave", "satellite": idle}]))
+    for (one, _), other in zip(without_power, away, strict=True):
+        assert_same(one, other)
+
+
+def test_fedorbit_when_time_is_short() -> None:
+    """Round 0 of FedOrbit, everybody in view: one epoch in each of two intra-orbit rounds."""
+    always = np.ones((1, 3), dtype=bool)
+    sizes = np.array([len(part) for part in small_world(always).partition.train])
+    assert (sizes > 0).all()
+    pass_s = np.array([60.0, 200.0, 60.0, 400.0, 60.0, 100.0])
+    hurry = {"samples_per_s": (sizes / pass_s).tolist(), "deadline": True}
+    with fleet_of(small_world(always, onboard=hurry)) as fleet:
+        after = FedOrbit().round(FedOrbit().start(fleet), 0, fleet)
+        assert fleet.onboard is not None
+        fleet.onboard.begin(1)
+        told, ledger = fleet.onboard.record(), fleet.ledger
+    # Of 300 s, satellite 1 needs 200 for one epoch, and satellite 0 then has time for another.
+    # Satellite 3 cannot do a single one; of the others nothing is cut.
+    done = np.array([2, 1, 2, 0, 2, 2])
+    assert told["onboard_s"] == [260.0, 120.0, 200.0]
+    assert told["epochs_asked"] == [4, 4, 4]
+    assert told["epochs_done"] == done.reshape(3, 2).sum(axis=1).tolist()
+    assert ledger.samples_trained == int((done * sizes).sum())
+    assert ledger.epochs == [2, 2, 2]
+    # q_l is the effort that was made (eq:m_quality_weight): epochs per sample.
+    effort = (done * sizes).reshape(3, 2).sum(axis=1) / sizes.reshape(3, 2).sum(axis=1)
+    np.testing.assert_allclose(after["quality"], effort)
+    assert effort[0] < 2
+    assert effort[1] < 2
+    assert effort[2] == 2
+
+
+def test_weights_at_the_ground_are_those_who_trained() -> None:
+    sizes = [len(part) for part in small_world().partition.train]
+    speeds = [1e-6, 1e6, 1e-6, 1e-6, 1e6, 1e6]
+    with fleet_of(small_world(onboard=draining(speeds))) as fleet:
+        assert fleet.trained_samples(0).tolist() == [sizes[1], 0, sizes[4] + sizes[5]]
+        assert fleet.orbit_samples(0).tolist() == [sum(sizes[k : k + 2]) for k in (0, 2, 4)]
+    with fleet_of(small_world()) as fleet:
+        assert fleet.trained_samples(0).tolist() == fleet.orbit_samples(0).tolist()
+
+
+@pytest.mark.parametrize(
+    "method", [make_method(n, {}) for n in ("fedavg", "apfl", "ditto", "fedorbit")]
+)
+def test_the_small_worlds_limits_bite(method: Method) -> None:
+    """The conformance suite says nothing about limits that nobody feels."""
+    for onboard in (SCARCE_POWER, SCARCE_TIME):
+        last = play_on_board(method, small_world(onboard=onboard))[-1][1]
+        assert 0 < last["done"] < last["asked"]
