@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fedorbit.config import load_config
 from fedorbit.errors import RunError
 from fedorbit.report.curves import against, headline_rows, orbit_accuracies, visible_windows
 from fedorbit.report.document import MAX_POINTS, page_document
@@ -71,6 +72,14 @@ def test_settings_are_named_by_what_differs(tmp_path: Path) -> None:
         "pathological, training.rate 0.01",
         "dirichlet, training.rate 0.5",
     ]
+
+
+def test_settings_that_differ_in_much_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
+    for name in ("starlink-shell1", "iridium-next", "paper"):
+        values = load_config(name).model_dump(exclude={"run", "methods"}, exclude_none=True)
+        write_run(tmp_path / name, {"fedavg": 50.0}, **values)
+    labels = [setting.label for setting in compared(tmp_path).settings]
+    assert labels == ["planes 6", "planes 5", "planes 72"]
 
 
 def test_variants_of_a_method_stand_side_by_side(tmp_path: Path) -> None:

@@ -19,6 +19,9 @@ SHORT_NAMES = {
     "constellation.planes": "planes",
     "constellation.satellites_per_plane": "satellites per plane",
 }
+MOST_KEYS = 4
+"""If more settings differ, a label names only as many as tell the runs apart, these first:"""
+PREFERRED = ("partition.scheme", "constellation.planes", "data.name", "run.links")
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +114,23 @@ def _telling_keys(values: Sequence[Mapping[str, Any]]) -> list[str]:
     """Keys that differ, without those that another key implies.
 
     A Dirichlet partition has an alpha and a pathological one has none: `partition.scheme` tells.
+    Two constellations differ in dozens of keys, of which the first few tell.
     """
     keys = _differing(values)
     telling = [k for k in keys if len({str(v[k]) for v in values if k in v}) > 1]
-    as_many = len({_label(v, telling) for v in values}) == len({_label(v, keys) for v in values})
-    return telling if as_many else keys
+
+    def told_apart(some: Sequence[str]) -> int:
+        return len({_label(value, some) for value in values})
+
+    if told_apart(telling) < told_apart(keys):
+        telling = keys
+    if len(telling) <= MOST_KEYS:
+        return telling
+    chosen: list[str] = []
+    for key in sorted(telling, key=lambda key: key not in PREFERRED):  # stable
+        if told_apart([*chosen, key]) > told_apart(chosen):
+            chosen.append(key)
+    return chosen
 
 
 def _label(values: Mapping[str, Any], keys: Sequence[str]) -> str:
