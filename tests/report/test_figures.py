@@ -155,6 +155,7 @@ def test_only_drawn_satellites_are_propagated() -> None:
     figure = orbit_figures.ground_track_map(constellation, [], 600.0)
     tracks = [c for c in figure.axes[0].collections if isinstance(c, LineCollection)]
     assert len(tracks) == 60
+    assert "60 of 600 tracks" in figure.axes[0].get_title(loc="left")
 
 
 # --- Runs ---------------------------------------------------------------------------------------

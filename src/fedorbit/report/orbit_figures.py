@@ -113,8 +113,10 @@ def ground_track_map(
     axes.set_aspect("equal")
     axes.grid(color=style.GRID, linewidth=0.4)
     _legend(axes, constellation)
+    all_of_them = len(drawn) == constellation.satellites
+    who = "Ground tracks" if all_of_them else f"{len(drawn)} of {constellation.satellites} tracks"
     axes.set_title(
-        f"Ground tracks over {duration_s / 60.0:.0f} minutes, satellites at the start, "
+        f"{who} over {duration_s / 60.0:.0f} minutes, satellites at the start, "
         "and the area in which a station sees them",
         loc="left",
         fontsize=9,
