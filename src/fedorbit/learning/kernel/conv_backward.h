@@ -56,7 +56,8 @@ static void spread_rows(Workspace *ws, ptrdiff_t pair) {
     const Shape *s = &ws->shape;
     const ptrdiff_t stride = s->columns1 * PIXEL;
     const ptrdiff_t before = pair - WINDOW_ROWS / 2, last = smaller(pair, s->pooled2_h - 1);
-    const ptrdiff_t shift = 2 * pair * FRAMED_ROW; /* the lists count from the first input row */
+    /* The lists count from the first input row. */
+    const float *kernels = ws->kernel2_back + 2 * pair * FRAMED_ROW;
     float *to = ws->pooled1_grad + 2 * pair * stride;
     vec sum[2][WINDOW_COLUMNS];
     UNROLL for (int k = 0; k < WINDOW_COLUMNS; k++) sum[0][k] = sum[1][k] = _mm256_setzero_ps();
@@ -64,15 +65,16 @@ static void spread_rows(Workspace *ws, ptrdiff_t pair) {
         const int32_t *row_end = ws->spread_end + px * s->pooled2_h;
         const int32_t *start = ws->spread_start + px * s->spread_room;
         const float *gradient = ws->spread_gradient + px * s->spread_room;
-        const ptrdiff_t end = row_end[last];
-        for (ptrdiff_t l = before < 0 ? 0 : row_end[before]; l < end; l++) {
-            const float *kernel = ws->kernel2_back + (start[l] + shift);
+        const ptrdiff_t first = before < 0 ? 0 : row_end[before], end = row_end[last];
+        ptrdiff_t next_start = start[first];
+        for (ptrdiff_t l = first; l < end; l++) {
+            const float *kernel = kernels + next_start;
             const vec g = _mm256_broadcast_ss(gradient + l);
-            UNROLL for (int k = 0; k < WINDOW_COLUMNS; k++) {
-                const float *weights = kernel + k * PIXEL;
-                sum[0][k] = _mm256_fmadd_ps(g, _mm256_load_ps(weights), sum[0][k]);
-                sum[1][k] = _mm256_fmadd_ps(g, _mm256_load_ps(weights + FRAMED_ROW), sum[1][k]);
-            }
+            next_start = start[l + 1];
+            UNROLL for (int row = 0; row < 2; row++, kernel = next_row(kernel, FRAMED_ROW))
+                UNROLL for (int k = 0; k < WINDOW_COLUMNS; k++)
+                    sum[row][k] =
+                        _mm256_fmadd_ps(g, _mm256_load_ps(kernel + k * PIXEL), sum[row][k]);
         }
         UNROLL for (int row = 0; row < 2; row++) {
             UNROLL for (int k = 0; k < 2; k++)
@@ -135,10 +137,11 @@ TILE_FUNCTION float sum_windows(LiveList live, const float *input, ptrdiff_t inp
         UNROLL for (int v = 0; v < vecs; v++)
             sum[row][v] = _mm256_loadu_ps(kernel_grad + row * kernel_stride + v * LANES);
     vec total = _mm256_setzero_ps();
-    const int32_t *window = live.window, *from = live.gradient;
-    for (const int32_t *end = window + live.count; window < end; window++, from++) {
-        const float *x = input + *window;
-        const vec g = _mm256_broadcast_ss(gradient + *from);
+    ptrdiff_t next_window = live.window[0], next_gradient = live.gradient[0];
+    for (ptrdiff_t i = 1; i <= live.count; i++) {
+        const float *x = input + next_window;
+        const vec g = _mm256_broadcast_ss(gradient + next_gradient);
+        next_window = live.window[i], next_gradient = live.gradient[i];
         total = _mm256_add_ps(total, g);
         UNROLL for (int row = 0; row < rows; row++, x = next_row(x, input_stride))
             UNROLL for (int v = 0; v < vecs; v++)

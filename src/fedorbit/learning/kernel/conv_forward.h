@@ -15,7 +15,7 @@ static void prepare_kernels(Workspace *ws, const float *parameters) {
             for (ptrdiff_t row = 0; row < TAPS; row++) {
                 winograd_kernel(parameters + s->conv1_w + ((map * C + c) * TAPS + row) * TAPS, u);
                 for (ptrdiff_t p = 0; p < TILE_INPUTS; p++)
-                    ws->kernel1[((p * TAPS + row) * C + c) * MAPS1 + map] = u[p];
+                    ws->kernel1[((p * C + c) * TAPS + row) * MAPS1 + map] = u[p];
             }
     for (ptrdiff_t map = 0; map < MAPS2; map++)
         for (ptrdiff_t c = 0; c < MAPS1; c++)
@@ -100,44 +100,75 @@ static void transform_row1(Workspace *ws, ptrdiff_t y) {
             vec d[TILE_INPUTS], u[TILE_INPUTS];
             UNROLL for (int j = 0; j < TILE_OUTPUTS; j++) {
                 const float *phase = ws->phases + (j * s->channels + c) * stride + tile;
-                d[j] = _mm256_loadu_ps(phase);
-                d[j + TILE_OUTPUTS] = _mm256_loadu_ps(phase + 1);
+                d[j] = _mm256_load_ps(phase);
+                d[j + TILE_OUTPUTS] = next_lane(d[j], _mm256_load_ps(phase + LANES));
             }
             winograd_input(d, u);
-            float *to = plane + (y * s->channels + c) * LANES;
+            float *to = plane + c * s->column1 + y * LANES;
             UNROLL for (int p = 0; p < TILE_INPUTS; p++)
                 _mm256_storeu_ps(to + p * s->plane1, u[p]);
         }
     }
 }
 
-/* products[p][row][map] for two neighbouring output rows, eight tiles and all six maps. In a plane
- * the rows follow each other, so (kernel row, channel) is one index and the second output row is
- * `channels` vectors ahead. */
+/* Adds one channel of one product to three maps of two neighbouring output rows. */
+TILE_FUNCTION void add_channel1(const float *rows, const float *weights, int row,
+                                vec sum[2][MAPS1 / 2]) {
+    const vec upper = _mm256_load_ps(rows + row * LANES);
+    const vec lower = _mm256_load_ps(rows + (row + 1) * LANES);
+    UNROLL for (int map = 0; map < MAPS1 / 2; map++) {
+        const vec w = _mm256_broadcast_ss(weights + row * MAPS1 + map);
+        sum[0][map] = _mm256_fmadd_ps(upper, w, sum[0][map]);
+        sum[1][map] = _mm256_fmadd_ps(lower, w, sum[1][map]);
+    }
+}
+
+TILE_FUNCTION void clear1(vec sum[2][MAPS1 / 2]) {
+    UNROLL for (int i = 0; i < MAPS1; i++) sum[i / 3][i % 3] = _mm256_setzero_ps();
+}
+
+TILE_FUNCTION void store1(float *to, vec sum[2][MAPS1 / 2]) {
+    UNROLL for (int i = 0; i < MAPS1; i++)
+        _mm256_store_ps(to + (i / 3 * MAPS1 + i % 3) * LANES, sum[i / 3][i % 3]);
+}
+
+/* products[p][row][map] for two neighbouring output rows, eight tiles and all six maps. */
 static void multiply1(const Workspace *ws, const float *planes) {
     const Shape *s = &ws->shape;
-    const ptrdiff_t depth = TAPS * s->channels;
+    const ptrdiff_t C = s->channels, taps = TAPS * MAPS1, split = C / 2;
+    vec a[2][MAPS1 / 2], b[2][MAPS1 / 2];
+    clear1(b);
+    float *to_b = NULL;
     for (ptrdiff_t p = 0; p < TILE_INPUTS; p++) {
-        const float *upper = planes + p * s->plane1, *lower = upper + s->channels * LANES;
-        const float *weights = ws->kernel1 + p * depth * MAPS1;
-        vec sum[2][MAPS1];
-        UNROLL for (int map = 0; map < MAPS1; map++)
-            sum[0][map] = sum[1][map] = _mm256_setzero_ps();
-        for (ptrdiff_t k = 0; k < depth; k++) {
-            const vec u0 = _mm256_load_ps(upper + k * LANES);
-            const vec u1 = _mm256_load_ps(lower + k * LANES);
-            UNROLL for (int map = 0; map < MAPS1; map++) {
-                const vec w = _mm256_broadcast_ss(weights + k * MAPS1 + map);
-                sum[0][map] = _mm256_fmadd_ps(u0, w, sum[0][map]);
-                sum[1][map] = _mm256_fmadd_ps(u1, w, sum[1][map]);
+        const ptrdiff_t q = (p + TILE_INPUTS - 1) % TILE_INPUTS;
+        const float *rows_a = planes + p * s->plane1, *weights_a = ws->kernel1 + p * C * taps;
+        const float *rows_b = planes + q * s->plane1 + (C - split) * s->column1;
+        const float *weights_b = ws->kernel1 + (q * C + C - split) * taps + MAPS1 / 2;
+        clear1(a);
+        for (ptrdiff_t c = 0; c < split; c++) {
+            UNROLL for (int row = 0; row < TAPS; row++) {
+                add_channel1(rows_a, weights_a, row, a);
+                add_channel1(rows_b, weights_b, row, b);
             }
+            rows_a += s->column1, rows_b += s->column1, weights_a += taps, weights_b += taps;
         }
-        float *to = ws->products + p * 2 * MAPS1 * LANES;
-        UNROLL for (int map = 0; map < MAPS1; map++) {
-            _mm256_store_ps(to + map * LANES, sum[0][map]);
-            _mm256_store_ps(to + (MAPS1 + map) * LANES, sum[1][map]);
+        to_b = ws->products + (q * 2 * MAPS1 + MAPS1 / 2) * LANES;
+        store1(to_b, b);
+        clear1(b);
+        rows_b = planes + p * s->plane1, weights_b = ws->kernel1 + p * C * taps + MAPS1 / 2;
+        for (ptrdiff_t c = 0; c < C - split; c++) {
+            UNROLL for (int row = 0; row < TAPS; row++) {
+                add_channel1(rows_a, weights_a, row, a);
+                add_channel1(rows_b, weights_b, row, b);
+            }
+            rows_a += s->column1, rows_b += s->column1, weights_a += taps, weights_b += taps;
         }
+        store1(ws->products + p * 2 * MAPS1 * LANES, a);
     }
+    to_b = ws->products + ((TILE_INPUTS - 1) * 2 * MAPS1 + MAPS1 / 2) * LANES;
+    UNROLL for (int i = 0; i < MAPS1; i++)
+        b[i / 3][i % 3] = _mm256_add_ps(b[i / 3][i % 3], _mm256_load_ps(to_b + (i / 3 * MAPS1 + i % 3) * LANES));
+    store1(to_b, b);
 }
 
 TILE_FUNCTION void output_of(const float *products, ptrdiff_t stride, vec y[TILE_OUTPUTS]) {
@@ -187,7 +218,7 @@ static void forward1(Workspace *ws, const float *bias, float *pooled, uint8_t *c
         for (; ready < 2 * py + WINDOW_ROWS; ready++) transform_row1(ws, ready);
         for (ptrdiff_t tile = 0; tile < s->tiles1; tile += LANES) {
             const float *planes = ws->transformed1 + tile / LANES * TILE_INPUTS * s->plane1;
-            multiply1(ws, planes + 2 * py * s->channels * LANES);
+            multiply1(ws, planes + 2 * py * LANES);
             pool1(ws, bias, py, tile, pooled, choice);
         }
     }

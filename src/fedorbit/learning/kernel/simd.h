@@ -39,6 +39,13 @@ TILE_FUNCTION const float *next_row(const float *row, ptrdiff_t stride) {
     return row;
 }
 
+/* Lanes 1 to 7 of v and lane 0 of `next`: what a load one float further on would give, but fresh
+ * stores cannot be forwarded to a load that straddles two of them. */
+TILE_FUNCTION vec next_lane(vec v, vec next) {
+    const ivec middle = _mm256_castps_si256(_mm256_permute2f128_ps(v, next, 0x21));
+    return _mm256_castsi256_ps(_mm256_alignr_epi8(middle, _mm256_castps_si256(v), 4));
+}
+
 /* r[i][j] becomes r[j][i]. */
 TILE_FUNCTION void transpose8(vec r[LANES]) {
     const vec a0 = _mm256_unpacklo_ps(r[0], r[1]), a1 = _mm256_unpackhi_ps(r[0], r[1]);

@@ -28,7 +28,6 @@
 #define DEAD 4
 
 #define ALIGNMENT 64
-#define ALIASING 4096 /* addresses this far apart share an L1 set */
 #define BAND_BYTES (16 * 1024) /* of input rows that a backward pass keeps in L1 */
 
 typedef struct {
@@ -39,7 +38,8 @@ typedef struct {
 
     ptrdiff_t row_floats;   /* one row of the standardised input in memory */
     ptrdiff_t tiles1;       /* Winograd tiles in a row of conv1, rounded up to whole vectors */
-    ptrdiff_t plane1;       /* floats in one plane of conv1's transformed input */
+    ptrdiff_t column1;      /* floats in one channel of conv1's transformed input, ... */
+    ptrdiff_t plane1;       /* ... and in all of them */
     ptrdiff_t kernel_vecs;  /* vectors that cover one kernel row of conv1 (5 pixels) */
     ptrdiff_t columns1;     /* pixels in a row of conv1's pooled output in memory */
     ptrdiff_t tiles2;       /* Winograd tiles in a row of conv2 */
@@ -64,7 +64,7 @@ typedef struct {
     ptrdiff_t chunk; /* samples there is room for, and row length where each has a column */
 
     /* Weights as the convolutions read them, renewed before every gradient. */
-    float *kernel1;       /* [8 products][5 rows][C][6 maps] */
+    float *kernel1;       /* [8 products][C][5 rows][6 maps] */
     float *kernel2;       /* [8 products][5 rows][6][16 maps] */
     float *kernel2_back;  /* [16 maps][7][7][8] with the frame */
 
@@ -72,7 +72,7 @@ typedef struct {
     float *scale, *shift;   /* [width * C]: per-channel standardisation, written out for a row */
     float *input;           /* [height][row_floats], HWC */
     float *phases;          /* one input row as [4 phases][C][tiles1 + 8] */
-    float *transformed1;    /* [vectors of tiles][8 products] planes of [height][C][8 tiles] */
+    float *transformed1;    /* [vectors of tiles][8 products][C][height][8 tiles] */
     float *transformed2;    /* [8 products][tiles2][pooled1_h][8 channels] */
     float *products;        /* one block of sums before the output transform */
     float *pooled1_grad;    /* [pooled1_h][columns1][8] */
@@ -126,11 +126,10 @@ static inline Shape make_shape(int32_t height, int32_t width, int32_t channels, 
     const ptrdiff_t tiled = TILE_OUTPUTS * (s.tiles1 + 1);
     s.row_floats = round_up(larger(tiled, s.width) * s.channels + LANES, LANES);
     s.kernel_vecs = (TAPS * s.channels + LANES - 1) / LANES;
-    /* Planes are read in parallel, a window of rows at a time: keep the windows in different
-     * sets. */
-    const ptrdiff_t row_bytes = s.channels * LANES * (ptrdiff_t)sizeof(float);
-    s.plane1 = (round_up(s.height * row_bytes, ALIASING) +
-                round_up(WINDOW_ROWS * row_bytes, ALIGNMENT)) / (ptrdiff_t)sizeof(float);
+    /* Channels and products are read in parallel, a window of rows at a time: the spare rows keep the
+     * windows in different sets of L1. */
+    s.column1 = (s.height + WINDOW_ROWS) * LANES;
+    s.plane1 = s.channels * s.column1 + WINDOW_ROWS * LANES;
     s.tiles2 = (s.pooled2_w + 1) / 2;
     s.columns1 = larger(s.pooled1_w, TILE_OUTPUTS * (s.tiles2 + 1));
     s.columns2 = round_up(s.pooled2_w, LANES);
