@@ -4,17 +4,12 @@
 #ifndef FEDORBIT_CONV_BACKWARD_H
 #define FEDORBIT_CONV_BACKWARD_H
 
-#include "workspace.h"
+#include "live.h"
 
 /* Lanes whose choice is alive, as a bit mask. */
 static inline unsigned alive(ivec choice) {
     const ivec mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(DEAD), choice);
     return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(mask));
-}
-
-/* The lane order that brings lanes of a mask to the front. */
-static inline ivec front_order(const Workspace *ws, unsigned mask) {
-    return load_bytes((const uint8_t *)&ws->compress[mask]);
 }
 
 /* ---- gradient of conv2's input --------------------------------------------------------------- */
@@ -98,30 +93,26 @@ static void backward2_input(Workspace *ws, const uint8_t *choice, const float *f
 
 /* ---- gradients of weights and biases --------------------------------------------------------- */
 
-/* Appends the live ones of `choices` (a multiple of 8) to the list of `count`; returns the new
- * count. Choice i belongs to the window at window + i * window_step, moved by the place of the
- * maximum in the pool, and to the gradient at gradient + i * gradient_step. */
-TILE_FUNCTION ptrdiff_t collect_live(const Workspace *ws, ptrdiff_t count, const uint8_t *choice,
-                                     ptrdiff_t choices, ptrdiff_t window, ptrdiff_t window_step,
-                                     ptrdiff_t gradient, ptrdiff_t gradient_step, ivec places) {
-    int32_t *windows = ws->live.window, *gradients = ws->live.gradient;
-    const ivec window_lanes =
-        _mm256_mullo_epi32(lane_numbers(), _mm256_set1_epi32((int)window_step));
-    const ivec gradient_lanes =
-        _mm256_mullo_epi32(lane_numbers(), _mm256_set1_epi32((int)gradient_step));
-    for (ptrdiff_t i = 0; i < choices; i += LANES) {
+/* Lists the live ones of `count` choices (a multiple of 8). `positions` says where their windows and
+ * gradients are; the place of the maximum in the pool moves the window. */
+static LiveList collect_live(const Workspace *ws, const uint8_t *choice, Positions positions,
+                             ptrdiff_t count, ivec places) {
+    LiveList live = ws->live;
+    live.count = 0;
+    for (ptrdiff_t i = 0; i < count; i += LANES) {
         const ivec which = load_bytes(choice + i);
         const unsigned mask = alive(which);
         const ivec order = front_order(ws, mask);
-        ivec w = _mm256_add_epi32(window_lanes, _mm256_set1_epi32((int)(window + i * window_step)));
-        w = _mm256_add_epi32(w, _mm256_permutevar8x32_epi32(places, which));
-        const ivec g = _mm256_add_epi32(
-            gradient_lanes, _mm256_set1_epi32((int)(gradient + i * gradient_step)));
-        _mm256_storeu_si256((__m256i *)(windows + count), _mm256_permutevar8x32_epi32(w, order));
-        _mm256_storeu_si256((__m256i *)(gradients + count), _mm256_permutevar8x32_epi32(g, order));
-        count += __builtin_popcount(mask);
+        const ivec window = _mm256_add_epi32(load_ints(positions.window + i),
+                                             _mm256_permutevar8x32_epi32(places, which));
+        const ivec gradient = load_ints(positions.gradient + i);
+        _mm256_storeu_si256((__m256i *)(live.window + live.count),
+                            _mm256_permutevar8x32_epi32(window, order));
+        _mm256_storeu_si256((__m256i *)(live.gradient + live.count),
+                            _mm256_permutevar8x32_epi32(gradient, order));
+        live.count += __builtin_popcount(mask);
     }
-    return count;
+    return live;
 }
 
 #define WIDEST_SUM 7 /* vectors of a kernel row in one pass; two rows of it fill the registers */
@@ -209,17 +200,17 @@ static void backward2_weights(Workspace *ws, const float *pooled1, const uint8_t
     const ptrdiff_t row = s->columns1 * PIXEL, plane = s->pooled2_h * s->columns2;
     const ivec places = _mm256_setr_epi32(0, PIXEL, (int)row, (int)row + PIXEL, 0, 0, 0, 0);
     split_choices2(ws, choice);
-    for (ptrdiff_t top = 0; top < s->pooled2_h; top += s->band2)
+    for (ptrdiff_t top = 0; top < s->pooled2_h; top += s->band2) {
+        const ptrdiff_t first = top * s->columns2;
+        const ptrdiff_t count = smaller(s->band2, s->pooled2_h - top) * s->columns2;
         for (ptrdiff_t map = 0; map < MAPS2; map++) {
-            LiveList live = ws->live;
-            live.count = 0;
-            for (ptrdiff_t py = top; py < smaller(top + s->band2, s->pooled2_h); py++)
-                live.count = collect_live(
-                    ws, live.count, ws->planar2 + map * plane + py * s->columns2, s->columns2,
-                    2 * py * row, 2 * PIXEL, py * s->pooled2_w * MAPS2 + map, MAPS2, places);
-            bias_grad[map] += sum_kernel_rows(live, pooled1, row, features_grad,
+            const LiveList live =
+                collect_live(ws, ws->planar2 + map * plane + first,
+                             positions_from(ws->positions2, first), count, places);
+            bias_grad[map] += sum_kernel_rows(live, pooled1, row, features_grad + map,
                                               ws->conv2_grad + map * KERNEL2, TAPS * PIXEL, TAPS);
         }
+    }
 }
 
 /* In bands, too. */
@@ -229,27 +220,25 @@ static void backward1_weights(Workspace *ws, const uint8_t *choice, float *bias_
     const ivec places = _mm256_setr_epi32(0, (int)C, (int)s->row_floats, (int)(s->row_floats + C),
                                           0, 0, 0, 0);
     const ptrdiff_t passes = (s->kernel_vecs + WIDEST_SUM - 1) / WIDEST_SUM;
-    for (ptrdiff_t top = 0; top < s->pooled1_h; top += s->band1)
+    const ptrdiff_t row = 2 * s->tiles1;
+    for (ptrdiff_t top = 0; top < s->pooled1_h; top += s->band1) {
+        const ptrdiff_t first_choice = top * row;
+        const ptrdiff_t count = smaller(s->band1, s->pooled1_h - top) * row;
         for (ptrdiff_t map = 0; map < MAPS1; map++) {
-            LiveList live = ws->live;
-            live.count = 0;
-            for (ptrdiff_t py = top; py < smaller(top + s->band1, s->pooled1_h); py++)
-                for (ptrdiff_t parity = 0; parity < 2; parity++)
-                    live.count = collect_live(
-                        ws, live.count,
-                        choice + ((map * s->pooled1_h + py) * 2 + parity) * s->tiles1,
-                        s->tiles1, 2 * py * s->row_floats + 2 * parity * C, TILE_OUTPUTS * C,
-                        (py * s->columns1 + parity) * PIXEL + map, 2 * PIXEL, places);
+            const LiveList live =
+                collect_live(ws, choice + map * s->pooled1_h * row + first_choice,
+                             positions_from(ws->positions1, first_choice), count, places);
             for (ptrdiff_t pass = 0; pass < passes; pass++) {
                 const ptrdiff_t first = pass * s->kernel_vecs / passes;
                 const ptrdiff_t vecs = (pass + 1) * s->kernel_vecs / passes - first;
                 float *kernel_grad = ws->conv1_grad + map * TAPS * kernel_row + first * LANES;
                 const float total =
                     sum_kernel_rows(live, ws->input + first * LANES, s->row_floats,
-                                    ws->pooled1_grad, kernel_grad, kernel_row, vecs);
+                                    ws->pooled1_grad + map, kernel_grad, kernel_row, vecs);
                 if (pass == 0) bias_grad[map] += total;
             }
         }
+    }
 }
 
 /* The sums of a chunk, in PyTorch's order, into the flat gradient. */

@@ -56,6 +56,14 @@ static void standardise(Workspace *ws, const void *image, bool bytes) {
     }
 }
 
+/* Rows of bytes with zeros behind them, so that vectors may read past a row's end. */
+static void copy_bytes(Workspace *ws, const uint8_t *image) {
+    const Shape *s = &ws->shape;
+    const ptrdiff_t values = s->width * s->channels;
+    for (ptrdiff_t y = 0; y < s->height; y++)
+        memcpy(ws->bytes + y * s->row_bytes, image + y * values, (size_t)values);
+}
+
 /* ---- pooling --------------------------------------------------------------------------------- */
 
 /* Maximum of a 2 x 2 window, then bias and ReLU. Adding the bias and rounding keep the order, so
@@ -79,21 +87,52 @@ TILE_FUNCTION vec pool(const vec top[2], const vec bottom[2], vec bias, ivec *ch
 /* ---- conv1 forward: lanes are Winograd tiles along a row ------------------------------------- */
 
 /* Tile t reads pixels 4t .. 4t + 7. Phase j holds pixels 4t + j of all tiles, so a tile's last four
- * inputs are the first four of the next tile: the same phases, loaded one lane further on. */
+ * inputs are the first four of the next tile: the same phases, one lane further on. The lane after
+ * the last vector matters only if its last tile is in use. */
 static void split_phases(Workspace *ws, const float *row) {
     const Shape *s = &ws->shape;
     const ptrdiff_t step = TILE_OUTPUTS * s->channels, stride = s->tiles1 + LANES;
     for (ptrdiff_t tile = 0; tile < s->tiles1; tile += LANES)
         for (ptrdiff_t i = 0; i < step; i += LANES)
             transpose_block(row + tile * step + i, step, ws->phases + i * stride + tile, stride);
-    for (ptrdiff_t i = 0; i < step; i++)
-        ws->phases[i * stride + s->tiles1] = row[s->tiles1 * step + i];
+    if (s->full1)
+        for (ptrdiff_t i = 0; i < step; i++)
+            ws->phases[i * stride + s->tiles1] = row[s->tiles1 * step + i];
 }
 
-static void transform_row1(Workspace *ws, ptrdiff_t y) {
+/* The same from bytes that are not standardised yet: a tile's are `channels` words of four bytes, so
+ * only a quarter as much has to be transposed. */
+static void split_phases_bytes(Workspace *ws, const uint8_t *row) {
+    const Shape *s = &ws->shape;
+    const ptrdiff_t step = TILE_OUTPUTS * s->channels, stride = s->tiles1 + LANES;
+    for (ptrdiff_t tile = 0; tile < s->tiles1; tile += LANES)
+        for (ptrdiff_t word = 0; word < s->channels; word += 4) {
+            ivec words[4];
+            transpose_words(row + tile * step + 4 * word, step, words);
+            UNROLL for (int k = 0; k < 4; k++) {
+                if (word + k >= s->channels) break;
+                UNROLL for (int byte = 0; byte < 4; byte++) {
+                    const ptrdiff_t i = 4 * (word + k) + byte;
+                    const ivec x = _mm256_and_si256(_mm256_srli_epi32(words[k], 8 * byte),
+                                                    _mm256_set1_epi32(255));
+                    _mm256_store_ps(ws->phases + i * stride + tile,
+                                    _mm256_fmadd_ps(_mm256_cvtepi32_ps(x),
+                                                    _mm256_broadcast_ss(ws->scale + i),
+                                                    _mm256_broadcast_ss(ws->shift + i)));
+                }
+            }
+        }
+    if (s->full1)
+        for (ptrdiff_t i = 0; i < step; i++)
+            ws->phases[i * stride + s->tiles1] =
+                __builtin_fmaf(row[s->tiles1 * step + i], ws->scale[i], ws->shift[i]);
+}
+
+static void transform_row1(Workspace *ws, ptrdiff_t y, bool bytes) {
     const Shape *s = &ws->shape;
     const ptrdiff_t stride = s->tiles1 + LANES;
-    split_phases(ws, ws->input + y * s->row_floats);
+    if (bytes) split_phases_bytes(ws, ws->bytes + y * s->row_bytes);
+    else split_phases(ws, ws->input + y * s->row_floats);
     for (ptrdiff_t tile = 0; tile < s->tiles1; tile += LANES) {
         float *plane = ws->transformed1 + tile / LANES * TILE_INPUTS * s->plane1;
         for (ptrdiff_t c = 0; c < s->channels; c++) {
@@ -211,11 +250,12 @@ static void pool1(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_
     }
 }
 
-static void forward1(Workspace *ws, const float *bias, float *pooled, uint8_t *choice) {
+static void forward1(Workspace *ws, bool bytes, const float *bias, float *pooled,
+                     uint8_t *choice) {
     const Shape *s = &ws->shape;
     ptrdiff_t ready = 0; /* rows are transformed just before they are needed, while still in L1 */
     for (ptrdiff_t py = 0; py < s->pooled1_h; py++) {
-        for (; ready < 2 * py + WINDOW_ROWS; ready++) transform_row1(ws, ready);
+        for (; ready < 2 * py + WINDOW_ROWS; ready++) transform_row1(ws, ready, bytes);
         for (ptrdiff_t tile = 0; tile < s->tiles1; tile += LANES) {
             const float *planes = ws->transformed1 + tile / LANES * TILE_INPUTS * s->plane1;
             multiply1(ws, planes + 2 * py * LANES);

@@ -107,11 +107,11 @@ static void set_standardisation(Workspace *ws, const LenetData *data) {
     }
 }
 
-static void load_image(Workspace *ws, const LenetData *data, int64_t index) {
+static const void *image_of(const Workspace *ws, const LenetData *data, int64_t index) {
     const Shape *s = &ws->shape;
     const size_t values = (size_t)(s->height * s->width * s->channels);
     const size_t bytes = values * (data->bytes ? 1 : sizeof(float));
-    standardise(ws, (const char *)data->images + (size_t)index * bytes, data->bytes);
+    return (const char *)data->images + (size_t)index * bytes;
 }
 
 static void forward(Workspace *ws, const LenetData *data, const int64_t *indices, ptrdiff_t samples,
@@ -119,8 +119,10 @@ static void forward(Workspace *ws, const LenetData *data, const int64_t *indices
     const Shape *s = &ws->shape;
     for (ptrdiff_t i = 0; i < samples; i++) {
         float *pooled1 = ws->pooled1 + i * pooled1_floats(s);
-        load_image(ws, data, indices[i]);
-        forward1(ws, parameters + s->conv1_b, pooled1, ws->choice1 + i * choice1_bytes(s));
+        const void *image = image_of(ws, data, indices[i]);
+        if (data->bytes) copy_bytes(ws, image);
+        else standardise(ws, image, false);
+        forward1(ws, data->bytes, parameters + s->conv1_b, pooled1, ws->choice1 + i * choice1_bytes(s));
         forward2(ws, parameters + s->conv2_b, pooled1, ws->features + i * s->features,
                  ws->choice2 + i * s->features);
     }
@@ -138,7 +140,7 @@ static void convolutions_backward(Workspace *ws, const LenetData *data, const in
     memset(ws->conv1_grad, 0, sizeof(float) * (size_t)(MAPS1 * TAPS * s->kernel_vecs * LANES));
     memset(ws->conv2_grad, 0, sizeof(float) * MAPS2 * KERNEL2);
     for (ptrdiff_t i = 0; i < samples; i++) {
-        load_image(ws, data, indices[i]);
+        standardise(ws, image_of(ws, data, indices[i]), data->bytes);
         const uint8_t *choice2 = ws->choice2 + i * s->features;
         const float *features_grad = ws->features_grad + i * s->features;
         backward2_weights(ws, ws->pooled1 + i * pooled1_floats(s), choice2, features_grad,

@@ -75,6 +75,22 @@ static inline void transpose_block(const float *from, ptrdiff_t from_stride, flo
     UNROLL for (int i = 0; i < LANES; i++) _mm256_storeu_ps(to + i * to_stride, r[i]);
 }
 
+/* words[k], lane i = word k of the 16 bytes at from + i * stride. */
+TILE_FUNCTION void transpose_words(const uint8_t *from, ptrdiff_t stride, ivec words[4]) {
+    ivec r[4];
+    UNROLL for (int i = 0; i < 4; i++) {
+        const __m128i low = _mm_loadu_si128((const __m128i *)(from + i * stride));
+        const __m128i high = _mm_loadu_si128((const __m128i *)(from + (i + 4) * stride));
+        r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+    }
+    const ivec a0 = _mm256_unpacklo_epi32(r[0], r[1]), a1 = _mm256_unpackhi_epi32(r[0], r[1]);
+    const ivec a2 = _mm256_unpacklo_epi32(r[2], r[3]), a3 = _mm256_unpackhi_epi32(r[2], r[3]);
+    words[0] = _mm256_unpacklo_epi64(a0, a2);
+    words[1] = _mm256_unpackhi_epi64(a0, a2);
+    words[2] = _mm256_unpacklo_epi64(a1, a3);
+    words[3] = _mm256_unpackhi_epi64(a1, a3);
+}
+
 /* Eight 32-bit lanes with values 0..255 as eight bytes. */
 static inline void store_bytes(uint8_t *to, ivec lanes) {
     const ivec words = _mm256_packs_epi32(lanes, lanes);
@@ -85,6 +101,10 @@ static inline void store_bytes(uint8_t *to, ivec lanes) {
 
 static inline ivec load_bytes(const uint8_t *from) {
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)from));
+}
+
+static inline ivec load_ints(const int32_t *from) {
+    return _mm256_loadu_si256((const __m256i *)from);
 }
 
 static inline float sum_lanes(vec v) {
