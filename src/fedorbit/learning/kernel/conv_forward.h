@@ -150,64 +150,87 @@ static void transform_row1(Workspace *ws, ptrdiff_t y, bool bytes) {
     }
 }
 
-/* Adds one channel of one product to three maps of two neighbouring output rows. */
-TILE_FUNCTION void add_channel1(const float *rows, const float *weights, int row,
-                                vec sum[2][MAPS1 / 2]) {
+#define HALF1 (MAPS1 / 2)
+
+/* Sums of half the maps for two neighbouring output rows, and where they are in `products`. */
+typedef struct {
+    vec of[2][HALF1];
+} Sums1;
+
+TILE_FUNCTION void clear1(Sums1 *sums) {
+    UNROLL for (int i = 0; i < MAPS1; i++) sums->of[i / HALF1][i % HALF1] = _mm256_setzero_ps();
+}
+
+TILE_FUNCTION void store1(float *to, const Sums1 *sums) {
+    UNROLL for (int i = 0; i < MAPS1; i++)
+        _mm256_store_ps(to + (i / HALF1 * MAPS1 + i % HALF1) * LANES,
+                        sums->of[i / HALF1][i % HALF1]);
+}
+
+TILE_FUNCTION void add_stored1(Sums1 *sums, const float *from) {
+    UNROLL for (int i = 0; i < MAPS1; i++) {
+        const vec stored = _mm256_load_ps(from + (i / HALF1 * MAPS1 + i % HALF1) * LANES);
+        sums->of[i / HALF1][i % HALF1] = _mm256_add_ps(sums->of[i / HALF1][i % HALF1], stored);
+    }
+}
+
+/* Adds one kernel row of one channel. */
+TILE_FUNCTION void add_row1(Sums1 *sums, const float *rows, const float *weights, const int row) {
     const vec upper = _mm256_load_ps(rows + row * LANES);
     const vec lower = _mm256_load_ps(rows + (row + 1) * LANES);
-    UNROLL for (int map = 0; map < MAPS1 / 2; map++) {
+    UNROLL for (int map = 0; map < HALF1; map++) {
         const vec w = _mm256_broadcast_ss(weights + row * MAPS1 + map);
-        sum[0][map] = _mm256_fmadd_ps(upper, w, sum[0][map]);
-        sum[1][map] = _mm256_fmadd_ps(lower, w, sum[1][map]);
+        sums->of[0][map] = _mm256_fmadd_ps(upper, w, sums->of[0][map]);
+        sums->of[1][map] = _mm256_fmadd_ps(lower, w, sums->of[1][map]);
     }
 }
 
-TILE_FUNCTION void clear1(vec sum[2][MAPS1 / 2]) {
-    UNROLL for (int i = 0; i < MAPS1; i++) sum[i / 3][i % 3] = _mm256_setzero_ps();
+/* Adds channels of one product to the first half of the maps, and as many of the same or another
+ * product to the second half. */
+TILE_FUNCTION void add_channels1(const Workspace *ws, ptrdiff_t channels, Sums1 *sums_a,
+                                 const float *rows_a, const float *weights_a, Sums1 *sums_b,
+                                 const float *rows_b, const float *weights_b) {
+    for (ptrdiff_t c = 0; c < channels; c++) {
+        UNROLL for (int row = 0; row < TAPS; row++) {
+            add_row1(sums_a, rows_a, weights_a, row);
+            add_row1(sums_b, rows_b, weights_b + HALF1, row);
+        }
+        rows_a += ws->shape.column1, weights_a += TAPS * MAPS1;
+        rows_b += ws->shape.column1, weights_b += TAPS * MAPS1;
+    }
 }
 
-TILE_FUNCTION void store1(float *to, vec sum[2][MAPS1 / 2]) {
-    UNROLL for (int i = 0; i < MAPS1; i++)
-        _mm256_store_ps(to + (i / 3 * MAPS1 + i % 3) * LANES, sum[i / 3][i % 3]);
-}
-
-/* products[p][row][map] for two neighbouring output rows, eight tiles and all six maps. */
+/* products[p][row][map] for two neighbouring output rows, eight tiles and all six maps.
+ *
+ * A processor has only a few stores under way whose values are still being computed; twelve at the
+ * end of each product would hold up the next. So the second half of the maps is always some channels
+ * behind the first. It begins with those channels of the last product, and adds the others to what it
+ * stored of them in the end. */
 static void multiply1(const Workspace *ws, const float *planes) {
     const Shape *s = &ws->shape;
-    const ptrdiff_t C = s->channels, taps = TAPS * MAPS1, split = C / 2;
-    vec a[2][MAPS1 / 2], b[2][MAPS1 / 2];
-    clear1(b);
-    float *to_b = NULL;
+    const ptrdiff_t behind = s->channels / 2, ahead = s->channels - behind;
+    const ptrdiff_t taps = s->channels * TAPS * MAPS1, stride = 2 * MAPS1 * LANES;
+    const float *rows = planes, *weights = ws->kernel1;
+    const float *rows_before = planes + (TILE_INPUTS - 1) * s->plane1;
+    const float *weights_before = ws->kernel1 + (TILE_INPUTS - 1) * taps;
+    float *to = ws->products, *to_b = to + (TILE_INPUTS - 1) * stride + HALF1 * LANES;
+    Sums1 a, b;
+    clear1(&b);
     for (ptrdiff_t p = 0; p < TILE_INPUTS; p++) {
-        const ptrdiff_t q = (p + TILE_INPUTS - 1) % TILE_INPUTS;
-        const float *rows_a = planes + p * s->plane1, *weights_a = ws->kernel1 + p * C * taps;
-        const float *rows_b = planes + q * s->plane1 + (C - split) * s->column1;
-        const float *weights_b = ws->kernel1 + (q * C + C - split) * taps + MAPS1 / 2;
-        clear1(a);
-        for (ptrdiff_t c = 0; c < split; c++) {
-            UNROLL for (int row = 0; row < TAPS; row++) {
-                add_channel1(rows_a, weights_a, row, a);
-                add_channel1(rows_b, weights_b, row, b);
-            }
-            rows_a += s->column1, rows_b += s->column1, weights_a += taps, weights_b += taps;
-        }
-        to_b = ws->products + (q * 2 * MAPS1 + MAPS1 / 2) * LANES;
-        store1(to_b, b);
-        clear1(b);
-        rows_b = planes + p * s->plane1, weights_b = ws->kernel1 + p * C * taps + MAPS1 / 2;
-        for (ptrdiff_t c = 0; c < C - split; c++) {
-            UNROLL for (int row = 0; row < TAPS; row++) {
-                add_channel1(rows_a, weights_a, row, a);
-                add_channel1(rows_b, weights_b, row, b);
-            }
-            rows_a += s->column1, rows_b += s->column1, weights_a += taps, weights_b += taps;
-        }
-        store1(ws->products + p * 2 * MAPS1 * LANES, a);
+        clear1(&a);
+        add_channels1(ws, behind, &a, rows, weights, &b, rows_before + ahead * s->column1,
+                      weights_before + ahead * TAPS * MAPS1);
+        store1(to_b, &b);
+        clear1(&b);
+        add_channels1(ws, ahead, &a, rows + behind * s->column1,
+                      weights + behind * TAPS * MAPS1, &b, rows, weights);
+        store1(to, &a);
+        to_b = to + HALF1 * LANES, to += stride;
+        rows_before = rows, rows += s->plane1;
+        weights_before = weights, weights += taps;
     }
-    to_b = ws->products + ((TILE_INPUTS - 1) * 2 * MAPS1 + MAPS1 / 2) * LANES;
-    UNROLL for (int i = 0; i < MAPS1; i++)
-        b[i / 3][i % 3] = _mm256_add_ps(b[i / 3][i % 3], _mm256_load_ps(to_b + (i / 3 * MAPS1 + i % 3) * LANES));
-    store1(to_b, b);
+    add_stored1(&b, to_b);
+    store1(to_b, &b);
 }
 
 TILE_FUNCTION void output_of(const float *products, ptrdiff_t stride, vec y[TILE_OUTPUTS]) {

@@ -45,7 +45,8 @@ typedef struct {
     ptrdiff_t row_bytes;    /* the same of an image of bytes */
     ptrdiff_t tiles1;       /* Winograd tiles in a row of conv1, rounded up to whole vectors */
     bool full1;             /* whether the last of these is in use */
-    ptrdiff_t column1, plane1;
+    ptrdiff_t column1;      /* floats in one channel of conv1's transformed input, ... */
+    ptrdiff_t plane1;       /* ... and in all of them */
     ptrdiff_t kernel_vecs;  /* vectors that cover one kernel row of conv1 (5 pixels) */
     ptrdiff_t columns1;     /* pixels in a row of conv1's pooled output in memory */
     ptrdiff_t tiles2;       /* Winograd tiles in a row of conv2 */
@@ -96,7 +97,7 @@ typedef struct {
     float *input;           /* [height][row_floats], HWC */
     uint8_t *bytes;         /* [height][row_bytes], HWC, not standardised */
     float *phases;          /* one input row as [4 phases][C][tiles1 + 8] */
-    float *transformed1;    /* [vectors of tiles][8 products][C][6 rows][8 tiles] */
+    float *transformed1;    /* [vectors of tiles][8 products][C][height][8 tiles] */
     float *transformed2;    /* [8 products][tiles2][pooled1_h][8 channels] */
     float *products;        /* one block of sums before the output transform */
     float *pooled1_grad;    /* [pooled1_h][columns1][8] */
@@ -158,6 +159,8 @@ static inline Shape make_shape(int32_t height, int32_t width, int32_t channels, 
     s.row_bytes = round_up(larger(tiled, s.width) * s.channels + (ptrdiff_t)sizeof(__m128i), LANES);
     s.full1 = (s.pooled1_w + 1) / 2 == s.tiles1;
     s.kernel_vecs = (TAPS * s.channels + LANES - 1) / LANES;
+    /* Channels and products are read in parallel, a window of rows at a time: the spare rows keep
+     * the windows in different sets of L1. */
     s.column1 = (s.height + WINDOW_ROWS) * LANES;
     s.plane1 = s.channels * s.column1 + WINDOW_ROWS * LANES;
     s.tiles2 = (s.pooled2_w + 1) / 2;
