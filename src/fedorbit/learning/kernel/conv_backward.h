@@ -93,14 +93,16 @@ static void backward2_input(Workspace *ws, const uint8_t *choice, const float *f
 
 /* ---- gradients of weights and biases --------------------------------------------------------- */
 
-/* Lists the live ones of `count` choices (a multiple of 8). `positions` says where their windows and
- * gradients are; the place of the maximum in the pool moves the window. */
-static LiveList collect_live(const Workspace *ws, const uint8_t *choice, Positions positions,
-                             ptrdiff_t count, ivec places) {
+/* Lists the live ones of `count` choices, which lie in blocks (multiples of 8) `stride` bytes apart.
+ * `positions` says where their windows and gradients are; the place of the maximum in the pool moves
+ * the window. */
+TILE_FUNCTION LiveList collect_live(const Workspace *ws, const uint8_t *choice, ptrdiff_t block,
+                                    ptrdiff_t stride, Positions positions, ptrdiff_t count,
+                                    ivec places) {
     LiveList live = ws->live;
     live.count = 0;
     for (ptrdiff_t i = 0; i < count; i += LANES) {
-        const ivec which = load_bytes(choice + i);
+        const ivec which = load_bytes(choice + i / block * stride + i % block);
         const unsigned mask = alive(which);
         const ivec order = front_order(ws, mask);
         const ivec window = _mm256_add_epi32(load_ints(positions.window + i),
@@ -205,7 +207,7 @@ static void backward2_weights(Workspace *ws, const float *pooled1, const uint8_t
         const ptrdiff_t count = smaller(s->band2, s->pooled2_h - top) * s->columns2;
         for (ptrdiff_t map = 0; map < MAPS2; map++) {
             const LiveList live =
-                collect_live(ws, ws->planar2 + map * plane + first,
+                collect_live(ws, ws->planar2 + map * plane + first, LANES, LANES,
                              positions_from(ws->positions2, first), count, places);
             bias_grad[map] += sum_kernel_rows(live, pooled1, row, features_grad + map,
                                               ws->conv2_grad + map * KERNEL2, TAPS * PIXEL, TAPS);
@@ -222,18 +224,19 @@ static void backward1_weights(Workspace *ws, const uint8_t *choice, float *bias_
     const ptrdiff_t passes = (s->kernel_vecs + WIDEST_SUM - 1) / WIDEST_SUM;
     const ptrdiff_t row = 2 * s->tiles1;
     for (ptrdiff_t top = 0; top < s->pooled1_h; top += s->band1) {
-        const ptrdiff_t first_choice = top * row;
+        const ptrdiff_t first = top * row;
         const ptrdiff_t count = smaller(s->band1, s->pooled1_h - top) * row;
         for (ptrdiff_t map = 0; map < MAPS1; map++) {
             const LiveList live =
-                collect_live(ws, choice + map * s->pooled1_h * row + first_choice,
-                             positions_from(ws->positions1, first_choice), count, places);
+                collect_live(ws, choice + first * MAPS1 + map * 2 * LANES, 2 * LANES,
+                             MAPS1 * 2 * LANES, positions_from(ws->positions1, first), count,
+                             places);
             for (ptrdiff_t pass = 0; pass < passes; pass++) {
-                const ptrdiff_t first = pass * s->kernel_vecs / passes;
-                const ptrdiff_t vecs = (pass + 1) * s->kernel_vecs / passes - first;
-                float *kernel_grad = ws->conv1_grad + map * TAPS * kernel_row + first * LANES;
+                const ptrdiff_t begin = pass * s->kernel_vecs / passes;
+                const ptrdiff_t vecs = (pass + 1) * s->kernel_vecs / passes - begin;
+                float *kernel_grad = ws->conv1_grad + map * TAPS * kernel_row + begin * LANES;
                 const float total =
-                    sum_kernel_rows(live, ws->input + first * LANES, s->row_floats,
+                    sum_kernel_rows(live, ws->input + begin * LANES, s->row_floats,
                                     ws->pooled1_grad + map, kernel_grad, kernel_row, vecs);
                 if (pass == 0) bias_grad[map] += total;
             }

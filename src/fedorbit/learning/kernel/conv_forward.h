@@ -244,25 +244,25 @@ static void pool1(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_
                   float *pooled, uint8_t *choice) {
     const Shape *s = &ws->shape;
     vec value[2][LANES];
-    UNROLL for (int map = 0; map < LANES; map++)
+    ivec which[2][2], inside[2];
+    UNROLL for (int map = MAPS1; map < LANES; map++)
         value[0][map] = value[1][map] = _mm256_setzero_ps();
-    const ivec dead = _mm256_set1_epi32(DEAD);
-    ivec inside[2];
-    for (int parity = 0; parity < 2; parity++)
+    UNROLL for (int parity = 0; parity < 2; parity++)
         inside[parity] = first_lanes((s->pooled1_w + 1 - parity) / 2 - tile);
+    const ivec within = pack_bytes(inside[0], inside[1], inside[0], inside[1]);
+    choice += (py * s->tiles1 + tile) * 2 * MAPS1;
 
     UNROLL for (int map = 0; map < MAPS1; map++) {
         vec top[TILE_OUTPUTS], bottom[TILE_OUTPUTS];
         output_of(ws->products + map * LANES, 2 * MAPS1 * LANES, top);
         output_of(ws->products + (MAPS1 + map) * LANES, 2 * MAPS1 * LANES, bottom);
-        uint8_t *to = choice + (map * s->pooled1_h + py) * 2 * s->tiles1 + tile;
-        UNROLL for (int parity = 0; parity < 2; parity++) {
-            ivec which;
+        UNROLL for (int parity = 0; parity < 2; parity++)
             value[parity][map] = pool(top + 2 * parity, bottom + 2 * parity,
-                                      _mm256_broadcast_ss(bias + map), &which);
-            store_bytes(to + parity * s->tiles1,
-                        _mm256_blendv_epi8(dead, which, inside[parity]));
-        }
+                                      _mm256_broadcast_ss(bias + map), &which[map % 2][parity]);
+        if (map % 2 == 0) continue;
+        const ivec two_maps = pack_bytes(which[0][0], which[0][1], which[1][0], which[1][1]);
+        _mm256_storeu_si256((__m256i *)(choice + (map - 1) * 2 * LANES),
+                            _mm256_blendv_epi8(_mm256_set1_epi8(DEAD), two_maps, within));
     }
     UNROLL for (int parity = 0; parity < 2; parity++) {
         float *to = pooled + (py * s->columns1 + 2 * tile + parity) * PIXEL;
@@ -339,22 +339,25 @@ static void pool2(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_
     const Shape *s = &ws->shape;
     const ptrdiff_t stride = TILE_BLOCK * 2 * MAPS2;
     for (ptrdiff_t tile = 0; tile < tiles; tile++) {
-        for (ptrdiff_t half = 0; half < MAPS2; half += LANES) {
+        const ptrdiff_t px = 2 * (first + tile), at = (py * s->pooled2_w + px) * MAPS2;
+        const bool both = px + 1 < s->pooled2_w; /* the last tile of a row may have one pixel */
+        ivec which[2][2];
+        UNROLL for (int half = 0; half < 2; half++) {
             vec top[TILE_OUTPUTS], bottom[TILE_OUTPUTS];
-            const float *products = ws->products + tile * 2 * MAPS2 + half;
+            const float *products = ws->products + tile * 2 * MAPS2 + half * LANES;
             output_of(products, stride, top);
             output_of(products + MAPS2, stride, bottom);
-            const vec b = _mm256_loadu_ps(bias + half);
-            UNROLL for (int parity = 0; parity < 2; parity++) {
-                const ptrdiff_t px = 2 * (first + tile) + parity;
-                const ptrdiff_t at = (py * s->pooled2_w + px) * MAPS2 + half;
-                if (px >= s->pooled2_w) continue;
-                ivec which;
-                _mm256_storeu_ps(features + at,
-                                 pool(top + 2 * parity, bottom + 2 * parity, b, &which));
-                store_bytes(choice + at, which);
-            }
+            const vec b = _mm256_loadu_ps(bias + half * LANES);
+            float *to = features + at + half * LANES;
+            _mm256_storeu_ps(to, pool(top, bottom, b, &which[0][half]));
+            const vec right = pool(top + 2, bottom + 2, b, &which[1][half]);
+            if (both) _mm256_storeu_ps(to + MAPS2, right);
         }
+        const ivec choices = pack_bytes(which[0][0], which[0][1], which[1][0], which[1][1]);
+        _mm_storeu_si128((__m128i *)(choice + at), _mm256_castsi256_si128(choices));
+        if (both)
+            _mm_storeu_si128((__m128i *)(choice + at + MAPS2),
+                             _mm256_extracti128_si256(choices, 1));
     }
 }
 

@@ -91,12 +91,10 @@ TILE_FUNCTION void transpose_words(const uint8_t *from, ptrdiff_t stride, ivec w
     words[3] = _mm256_unpackhi_epi64(a1, a3);
 }
 
-/* Eight 32-bit lanes with values 0..255 as eight bytes. */
-static inline void store_bytes(uint8_t *to, ivec lanes) {
-    const ivec words = _mm256_packs_epi32(lanes, lanes);
-    const ivec bytes = _mm256_packus_epi16(words, words); /* four bytes in each half */
-    const __m128i low = _mm256_castsi256_si128(bytes), high = _mm256_extracti128_si256(bytes, 1);
-    _mm_storel_epi64((__m128i *)to, _mm_unpacklo_epi32(low, high));
+/* The lanes of four vectors, which are -1 to 127, as bytes one after the other. */
+static inline ivec pack_bytes(ivec a, ivec b, ivec c, ivec d) {
+    const ivec bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+    return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
 static inline ivec load_bytes(const uint8_t *from) {

@@ -102,7 +102,7 @@ typedef struct {
     float *products;        /* one block of sums before the output transform */
     float *pooled1_grad;    /* [pooled1_h][columns1][8] */
     uint8_t *planar2;       /* [16 maps][pooled2_h][columns2]: choice2 of one sample */
-    Positions positions1;   /* [pooled1_h][2 parities][tiles1] */
+    Positions positions1;   /* [pooled1_h][vectors of tiles][2 parities][8 tiles] */
     Positions positions2;   /* [pooled2_h][columns2] */
     LiveList live;
     /* The same for the input of conv2, for each column of its pooled outputs: where the framed
@@ -115,7 +115,7 @@ typedef struct {
 
     /* Kept for every sample of the chunk from the forward to the backward pass. */
     float *pooled1;    /* [chunk][pooled1_h][columns1][8] */
-    uint8_t *choice1;  /* [chunk][6 maps][pooled1_h][2 parities][tiles1] */
+    uint8_t *choice1;  /* [chunk][pooled1_h][vectors of tiles][6 maps][2 parities][8] */
     uint8_t *choice2;  /* [chunk][pooled2_h][pooled2_w][16 maps] */
     float *features;   /* [chunk][features] */
     float *features_grad;
@@ -306,7 +306,8 @@ static inline void fill_positions(Workspace *ws) {
     const Shape *s = &ws->shape;
     for (ptrdiff_t py = 0; py < s->pooled1_h; py++)
         for (ptrdiff_t i = 0; i < 2 * s->tiles1; i++) {
-            const ptrdiff_t px = 2 * (i % s->tiles1) + i / s->tiles1, at = py * 2 * s->tiles1 + i;
+            const ptrdiff_t tile = i / (2 * LANES) * LANES + i % LANES, parity = i / LANES % 2;
+            const ptrdiff_t px = 2 * tile + parity, at = py * 2 * s->tiles1 + i;
             ws->positions1.window[at] = (int32_t)(2 * py * s->row_floats + 2 * px * s->channels);
             ws->positions1.gradient[at] = (int32_t)((py * s->columns1 + px) * PIXEL);
         }
