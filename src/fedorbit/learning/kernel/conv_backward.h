@@ -61,7 +61,7 @@ static void spread_rows(Workspace *ws, ptrdiff_t pair) {
         const int32_t *start = ws->spread_start + px * s->spread_room;
         const float *gradient = ws->spread_gradient + px * s->spread_room;
         const ptrdiff_t first = before < 0 ? 0 : row_end[before], end = row_end[last];
-        ptrdiff_t next_start = start[first];
+        ptrdiff_t next_start = start[first]; /* one ahead, as in sum_windows */
         for (ptrdiff_t l = first; l < end; l++) {
             const float *kernel = kernels + next_start;
             const vec g = _mm256_broadcast_ss(gradient + l);
@@ -93,9 +93,9 @@ static void backward2_input(Workspace *ws, const uint8_t *choice, const float *f
 
 /* ---- gradients of weights and biases --------------------------------------------------------- */
 
-/* Lists the live ones of `count` choices, which lie in blocks (multiples of 8) `stride` bytes apart.
- * `positions` says where their windows and gradients are; the place of the maximum in the pool moves
- * the window. */
+/* Lists the live ones of `count` choices, which lie in blocks (multiples of 8) `stride` bytes
+ * apart. `positions` says where their windows and gradients are; the place of the maximum in the
+ * pool moves the window. */
 TILE_FUNCTION LiveList collect_live(const Workspace *ws, const uint8_t *choice, ptrdiff_t block,
                                     ptrdiff_t stride, Positions positions, ptrdiff_t count,
                                     ivec places) {
@@ -120,8 +120,8 @@ TILE_FUNCTION LiveList collect_live(const Workspace *ws, const uint8_t *choice, 
 #define WIDEST_SUM 7 /* vectors of a kernel row in one pass; two rows of it fill the registers */
 
 /* kernel_grad[row][i] += sum over live of gradient * input[window + row * input_stride + i], for
- * `rows` kernel rows of `vecs` vectors; the sums stay in registers. Returns the sum of
- * gradients. */
+ * `rows` kernel rows of `vecs` vectors; the sums stay in registers. Returns the sum of gradients.
+ * The list is read one ahead, at the end into its spare entries. */
 TILE_FUNCTION float sum_windows(LiveList live, const float *input, ptrdiff_t input_stride,
                                const float *gradient, float *kernel_grad, ptrdiff_t kernel_stride,
                                const int rows, const int vecs) {

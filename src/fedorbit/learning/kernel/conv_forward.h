@@ -100,8 +100,8 @@ static void split_phases(Workspace *ws, const float *row) {
             ws->phases[i * stride + s->tiles1] = row[s->tiles1 * step + i];
 }
 
-/* The same from bytes that are not standardised yet: a tile's are `channels` words of four bytes, so
- * only a quarter as much has to be transposed. */
+/* The same from bytes that are not standardised yet: a tile's are `channels` words of four bytes,
+ * so only a quarter as much has to be transposed. */
 static void split_phases_bytes(Workspace *ws, const uint8_t *row) {
     const Shape *s = &ws->shape;
     const ptrdiff_t step = TILE_OUTPUTS * s->channels, stride = s->tiles1 + LANES;
@@ -202,10 +202,9 @@ TILE_FUNCTION void add_channels1(const Workspace *ws, ptrdiff_t channels, Sums1 
 
 /* products[p][row][map] for two neighbouring output rows, eight tiles and all six maps.
  *
- * A processor has only a few stores under way whose values are still being computed; twelve at the
- * end of each product would hold up the next. So the second half of the maps is always some channels
- * behind the first. It begins with those channels of the last product, and adds the others to what it
- * stored of them in the end. */
+ * Twelve stores at the end of each product would hold up the next. So the second half of the maps
+ * is always some channels behind the first. It begins with those channels of the last product, and
+ * adds the others to what it stored of them in the end. */
 static void multiply1(const Workspace *ws, const float *planes) {
     const Shape *s = &ws->shape;
     const ptrdiff_t behind = s->channels / 2, ahead = s->channels - behind;

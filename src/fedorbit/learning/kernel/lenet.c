@@ -9,19 +9,24 @@
  * their working layouts before each gradient (prepare_kernels). A batch goes through in chunks of
  * at most CHUNK samples, whose gradients add up:
  *
- *   1. conv_forward.h, sample by sample, so that activations stay in L1 and L2: standardise the
- *      image; convolutions as one-dimensional Winograd (winograd.h) with bias, pool and ReLU fused
- *      behind them. Kept for later: pooled values, and one byte per pooled value that says which of
- *      the four inputs won, or that the ReLU is off.
+ *   1. conv_forward.h, sample by sample, so that activations stay in L1 and L2: convolutions as
+ *      one-dimensional Winograd (winograd.h) with bias, pool and ReLU fused behind them. Kept for
+ *      later: pooled values, and one byte per pooled value that says which of the four inputs won,
+ *      or that the ReLU is off.
  *   2. dense.h, all samples of the chunk at once: fc1..fc3, loss and their gradients as blocked
- *      matrix products.
+ *      matrix products, except fc1's gradients: sums along lists of what the ReLU left (live.h).
  *   3. conv_backward.h, sample by sample: at most a quarter of a convolution's outputs have a
  *      gradient, and many of those are dead, so the live ones are collected into lists, and kernels
  *      and windows are added up along the lists. conv1 needs no input gradient. The image is
- *      standardised a second time, which is cheaper than keeping it.
+ *      standardised again, which is cheaper than keeping it.
  *
- * conv1 has few maps and long rows: its lanes are Winograd tiles along a row, and its input is split
- * into planes. conv2 has 16 maps: its lanes are maps, and its input is HWC with six channels padded
+ * Two things about processors shape the inner loops: a list's entries are looked up one ahead,
+ * since work whose address is still being loaded piles up and blocks what comes behind it; and only
+ * about six stores may wait for values that are still being computed, so there should be few of
+ * them at a time.
+ *
+ * conv1 has few maps and long rows: its lanes are Winograd tiles along a row, and its input is
+ * split into planes. conv2 has 16 maps: its lanes are maps, and its input is HWC with six channels padded
  * to one vector per pixel. workspace.h says how everything lies in memory.
  *
  * A call runs on one thread, in memory that its caller lends and that no other call uses meanwhile
@@ -122,7 +127,8 @@ static void forward(Workspace *ws, const LenetData *data, const int64_t *indices
         const void *image = image_of(ws, data, indices[i]);
         if (data->bytes) copy_bytes(ws, image);
         else standardise(ws, image, false);
-        forward1(ws, data->bytes, parameters + s->conv1_b, pooled1, ws->choice1 + i * choice1_bytes(s));
+        forward1(ws, data->bytes, parameters + s->conv1_b, pooled1,
+                 ws->choice1 + i * choice1_bytes(s));
         forward2(ws, parameters + s->conv2_b, pooled1, ws->features + i * s->features,
                  ws->choice2 + i * s->features);
     }

@@ -30,8 +30,8 @@ static LiveRow collect_row(const Workspace *ws, const float *row, ptrdiff_t coun
     return list;
 }
 
-/* to[8 * vecs] (+)= sum over the list of value * rows[place ...]. Places are looked up one ahead:
- * an address that is only just being loaded holds up all the multiplications that wait for it. */
+/* to[8 * vecs] (+)= sum over the list of value * rows[place ...]. The list is read one ahead, at
+ * the end into its spare entries. */
 TILE_FUNCTION void sum_rows_tile(LiveRow list, const float *rows, float *to, bool accumulate,
                                  const int vecs) {
     vec sum[INPUT_VECS];
