@@ -26,8 +26,8 @@
  * them at a time.
  *
  * conv1 has few maps and long rows: its lanes are Winograd tiles along a row, and its input is
- * split into planes. conv2 has 16 maps: its lanes are maps, and its input is HWC with six channels padded
- * to one vector per pixel. workspace.h says how everything lies in memory.
+ * split into planes. conv2 has 16 maps: its lanes are maps, and its input is HWC with six channels
+ * padded to one vector per pixel. workspace.h says how everything lies in memory.
  *
  * A call runs on one thread, in memory that its caller lends and that no other call uses meanwhile
  * (lenet_workspace_bytes, lenet_scratch_bytes). Sums have a fixed order. A result depends on the
