@@ -238,7 +238,8 @@ TILE_FUNCTION void output_of(const float *products, ptrdiff_t stride, vec y[TILE
     winograd_output(m, y);
 }
 
-/* Tiles -> two pooled pixels each, one with even and one with odd column number ("parity"). */
+/* Tiles -> two pooled pixels each, one with even and one with odd column number ("parity"). Pixels
+ * past the last column are zero and dead. */
 static void pool1(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_t tile,
                   float *pooled, uint8_t *choice) {
     const Shape *s = &ws->shape;
@@ -256,8 +257,10 @@ static void pool1(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_
         output_of(ws->products + map * LANES, 2 * MAPS1 * LANES, top);
         output_of(ws->products + (MAPS1 + map) * LANES, 2 * MAPS1 * LANES, bottom);
         UNROLL for (int parity = 0; parity < 2; parity++)
-            value[parity][map] = pool(top + 2 * parity, bottom + 2 * parity,
-                                      _mm256_broadcast_ss(bias + map), &which[map % 2][parity]);
+            value[parity][map] =
+                _mm256_and_ps(pool(top + 2 * parity, bottom + 2 * parity,
+                                   _mm256_broadcast_ss(bias + map), &which[map % 2][parity]),
+                              _mm256_castsi256_ps(inside[parity]));
         if (map % 2 == 0) continue;
         const ivec two_maps = pack_bytes(which[0][0], which[0][1], which[1][0], which[1][1]);
         _mm256_storeu_si256((__m256i *)(choice + (map - 1) * 2 * LANES),
@@ -266,9 +269,8 @@ static void pool1(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_
     UNROLL for (int parity = 0; parity < 2; parity++) {
         float *to = pooled + (py * s->columns1 + 2 * tile + parity) * PIXEL;
         transpose8(value[parity]);
-        UNROLL for (int i = 0; i < LANES; i++) /* pixels past the last column must stay zero */
-            if (2 * (tile + i) + parity < s->pooled1_w)
-                _mm256_store_ps(to + 2 * i * PIXEL, value[parity][i]);
+        UNROLL for (int i = 0; i < LANES; i++)
+            _mm256_store_ps(to + 2 * i * PIXEL, value[parity][i]);
     }
 }
 

@@ -164,7 +164,7 @@ static inline Shape make_shape(int32_t height, int32_t width, int32_t channels, 
     s.column1 = (s.height + WINDOW_ROWS) * LANES;
     s.plane1 = s.channels * s.column1 + WINDOW_ROWS * LANES;
     s.tiles2 = (s.pooled2_w + 1) / 2;
-    s.columns1 = larger(s.pooled1_w, TILE_OUTPUTS * (s.tiles2 + 1));
+    s.columns1 = larger(2 * s.tiles1, TILE_OUTPUTS * (s.tiles2 + 1));
     s.columns2 = round_up(s.pooled2_w, LANES);
     s.spread_room = s.pooled2_h * MAPS2 + LANES; /* compressed stores write whole vectors */
     s.band1 = band_of(s.row_floats, s.pooled1_h);
