@@ -177,6 +177,47 @@ def test_gradient_of_a_batch_is_that_of_autograd(
 
 
 @needs_kernel
+@pytest.mark.parametrize(
+    ("width", "channels"),
+    [(64, 3), (68, 3), (32, 10), (19, 1), (21, 5)],  # 68: the last vector of tiles is full
+)
+def test_bytes_and_floats_are_the_same_image(width: int, channels: int) -> None:
+    """They take different ways into conv1."""
+    case = make_case(20, width, channels, 4, 5)
+    results = [
+        case.kernel.gradient(
+            images, case.labels, np.arange(5), parameters=case.parameters, **case.standardised()
+        )
+        for images in (case.images, case.images.astype(np.float32))
+    ]
+    (of_bytes, loss_of_bytes), (of_floats, loss_of_floats) = results
+    assert loss_of_bytes == pytest.approx(loss_of_floats, rel=1e-6)
+    tolerance = GRADIENT_TOLERANCE * np.abs(of_floats).max()
+    np.testing.assert_allclose(of_bytes, of_floats, rtol=0, atol=tolerance)
+
+
+@needs_kernel
+def test_one_sample_does_not_depend_on_its_neighbours_in_memory() -> None:
+    """Vectors read past the end of a row; what lies there must not show, not even in rounding."""
+    case = make_case(18, 21, 3, 5, 3)
+    spoilt = case.images.copy()
+    spoilt[[0, 2]] = 255 - spoilt[[0, 2]]
+    gradients = [
+        case.kernel.gradient(
+            images, case.labels, np.array([1]), parameters=case.parameters, **case.standardised()
+        )[0]
+        for images in (case.images, spoilt, case.images.astype(np.float32))
+    ]
+    np.testing.assert_array_equal(gradients[0], gradients[1])
+    spoilt_floats = spoilt.astype(np.float32)
+    spoilt_floats[[0, 2]] = np.nan
+    of_floats, _ = case.kernel.gradient(
+        spoilt_floats, case.labels, np.array([1]), parameters=case.parameters, **case.standardised()
+    )
+    np.testing.assert_array_equal(gradients[2], of_floats)
+
+
+@needs_kernel
 def test_first_maximum_of_a_pool_gets_the_gradient() -> None:
     """Maps of conv1 without weights are ties everywhere; where the gradient goes, shows in theirs."""
     case = make_case(20, 20, 1, 3, 4)

@@ -4,17 +4,12 @@
 #ifndef FEDORBIT_CONV_BACKWARD_H
 #define FEDORBIT_CONV_BACKWARD_H
 
-#include "workspace.h"
+#include "live.h"
 
 /* Lanes whose choice is alive, as a bit mask. */
 static inline unsigned alive(ivec choice) {
     const ivec mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(DEAD), choice);
     return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(mask));
-}
-
-/* The lane order that brings lanes of a mask to the front. */
-static inline ivec front_order(const Workspace *ws, unsigned mask) {
-    return load_bytes((const uint8_t *)&ws->compress[mask]);
 }
 
 /* ---- gradient of conv2's input --------------------------------------------------------------- */
@@ -56,7 +51,8 @@ static void spread_rows(Workspace *ws, ptrdiff_t pair) {
     const Shape *s = &ws->shape;
     const ptrdiff_t stride = s->columns1 * PIXEL;
     const ptrdiff_t before = pair - WINDOW_ROWS / 2, last = smaller(pair, s->pooled2_h - 1);
-    const ptrdiff_t shift = 2 * pair * FRAMED_ROW; /* the lists count from the first input row */
+    /* The lists count from the first input row. */
+    const float *kernels = ws->kernel2_back + 2 * pair * FRAMED_ROW;
     float *to = ws->pooled1_grad + 2 * pair * stride;
     vec sum[2][WINDOW_COLUMNS];
     UNROLL for (int k = 0; k < WINDOW_COLUMNS; k++) sum[0][k] = sum[1][k] = _mm256_setzero_ps();
@@ -64,15 +60,16 @@ static void spread_rows(Workspace *ws, ptrdiff_t pair) {
         const int32_t *row_end = ws->spread_end + px * s->pooled2_h;
         const int32_t *start = ws->spread_start + px * s->spread_room;
         const float *gradient = ws->spread_gradient + px * s->spread_room;
-        const ptrdiff_t end = row_end[last];
-        for (ptrdiff_t l = before < 0 ? 0 : row_end[before]; l < end; l++) {
-            const float *kernel = ws->kernel2_back + (start[l] + shift);
+        const ptrdiff_t first = before < 0 ? 0 : row_end[before], end = row_end[last];
+        ptrdiff_t next_start = start[first]; /* one ahead, as in sum_windows */
+        for (ptrdiff_t l = first; l < end; l++) {
+            const float *kernel = kernels + next_start;
             const vec g = _mm256_broadcast_ss(gradient + l);
-            UNROLL for (int k = 0; k < WINDOW_COLUMNS; k++) {
-                const float *weights = kernel + k * PIXEL;
-                sum[0][k] = _mm256_fmadd_ps(g, _mm256_load_ps(weights), sum[0][k]);
-                sum[1][k] = _mm256_fmadd_ps(g, _mm256_load_ps(weights + FRAMED_ROW), sum[1][k]);
-            }
+            next_start = start[l + 1];
+            UNROLL for (int row = 0; row < 2; row++, kernel = next_row(kernel, FRAMED_ROW))
+                UNROLL for (int k = 0; k < WINDOW_COLUMNS; k++)
+                    sum[row][k] =
+                        _mm256_fmadd_ps(g, _mm256_load_ps(kernel + k * PIXEL), sum[row][k]);
         }
         UNROLL for (int row = 0; row < 2; row++) {
             UNROLL for (int k = 0; k < 2; k++)
@@ -96,37 +93,35 @@ static void backward2_input(Workspace *ws, const uint8_t *choice, const float *f
 
 /* ---- gradients of weights and biases --------------------------------------------------------- */
 
-/* Appends the live ones of `choices` (a multiple of 8) to the list of `count`; returns the new
- * count. Choice i belongs to the window at window + i * window_step, moved by the place of the
- * maximum in the pool, and to the gradient at gradient + i * gradient_step. */
-TILE_FUNCTION ptrdiff_t collect_live(const Workspace *ws, ptrdiff_t count, const uint8_t *choice,
-                                     ptrdiff_t choices, ptrdiff_t window, ptrdiff_t window_step,
-                                     ptrdiff_t gradient, ptrdiff_t gradient_step, ivec places) {
-    int32_t *windows = ws->live.window, *gradients = ws->live.gradient;
-    const ivec window_lanes =
-        _mm256_mullo_epi32(lane_numbers(), _mm256_set1_epi32((int)window_step));
-    const ivec gradient_lanes =
-        _mm256_mullo_epi32(lane_numbers(), _mm256_set1_epi32((int)gradient_step));
-    for (ptrdiff_t i = 0; i < choices; i += LANES) {
-        const ivec which = load_bytes(choice + i);
+/* Lists the live ones of `count` choices, which lie in blocks (multiples of 8) `stride` bytes
+ * apart. `positions` says where their windows and gradients are; the place of the maximum in the
+ * pool moves the window. */
+TILE_FUNCTION LiveList collect_live(const Workspace *ws, const uint8_t *choice, ptrdiff_t block,
+                                    ptrdiff_t stride, Positions positions, ptrdiff_t count,
+                                    ivec places) {
+    LiveList live = ws->live;
+    live.count = 0;
+    for (ptrdiff_t i = 0; i < count; i += LANES) {
+        const ivec which = load_bytes(choice + i / block * stride + i % block);
         const unsigned mask = alive(which);
         const ivec order = front_order(ws, mask);
-        ivec w = _mm256_add_epi32(window_lanes, _mm256_set1_epi32((int)(window + i * window_step)));
-        w = _mm256_add_epi32(w, _mm256_permutevar8x32_epi32(places, which));
-        const ivec g = _mm256_add_epi32(
-            gradient_lanes, _mm256_set1_epi32((int)(gradient + i * gradient_step)));
-        _mm256_storeu_si256((__m256i *)(windows + count), _mm256_permutevar8x32_epi32(w, order));
-        _mm256_storeu_si256((__m256i *)(gradients + count), _mm256_permutevar8x32_epi32(g, order));
-        count += __builtin_popcount(mask);
+        const ivec window = _mm256_add_epi32(load_ints(positions.window + i),
+                                             _mm256_permutevar8x32_epi32(places, which));
+        const ivec gradient = load_ints(positions.gradient + i);
+        _mm256_storeu_si256((__m256i *)(live.window + live.count),
+                            _mm256_permutevar8x32_epi32(window, order));
+        _mm256_storeu_si256((__m256i *)(live.gradient + live.count),
+                            _mm256_permutevar8x32_epi32(gradient, order));
+        live.count += __builtin_popcount(mask);
     }
-    return count;
+    return live;
 }
 
 #define WIDEST_SUM 7 /* vectors of a kernel row in one pass; two rows of it fill the registers */
 
 /* kernel_grad[row][i] += sum over live of gradient * input[window + row * input_stride + i], for
- * `rows` kernel rows of `vecs` vectors; the sums stay in registers. Returns the sum of
- * gradients. */
+ * `rows` kernel rows of `vecs` vectors; the sums stay in registers. Returns the sum of gradients.
+ * The list is read one ahead, at the end into its spare entries. */
 TILE_FUNCTION float sum_windows(LiveList live, const float *input, ptrdiff_t input_stride,
                                const float *gradient, float *kernel_grad, ptrdiff_t kernel_stride,
                                const int rows, const int vecs) {
@@ -135,10 +130,11 @@ TILE_FUNCTION float sum_windows(LiveList live, const float *input, ptrdiff_t inp
         UNROLL for (int v = 0; v < vecs; v++)
             sum[row][v] = _mm256_loadu_ps(kernel_grad + row * kernel_stride + v * LANES);
     vec total = _mm256_setzero_ps();
-    const int32_t *window = live.window, *from = live.gradient;
-    for (const int32_t *end = window + live.count; window < end; window++, from++) {
-        const float *x = input + *window;
-        const vec g = _mm256_broadcast_ss(gradient + *from);
+    ptrdiff_t next_window = live.window[0], next_gradient = live.gradient[0];
+    for (ptrdiff_t i = 1; i <= live.count; i++) {
+        const float *x = input + next_window;
+        const vec g = _mm256_broadcast_ss(gradient + next_gradient);
+        next_window = live.window[i], next_gradient = live.gradient[i];
         total = _mm256_add_ps(total, g);
         UNROLL for (int row = 0; row < rows; row++, x = next_row(x, input_stride))
             UNROLL for (int v = 0; v < vecs; v++)
@@ -206,17 +202,17 @@ static void backward2_weights(Workspace *ws, const float *pooled1, const uint8_t
     const ptrdiff_t row = s->columns1 * PIXEL, plane = s->pooled2_h * s->columns2;
     const ivec places = _mm256_setr_epi32(0, PIXEL, (int)row, (int)row + PIXEL, 0, 0, 0, 0);
     split_choices2(ws, choice);
-    for (ptrdiff_t top = 0; top < s->pooled2_h; top += s->band2)
+    for (ptrdiff_t top = 0; top < s->pooled2_h; top += s->band2) {
+        const ptrdiff_t first = top * s->columns2;
+        const ptrdiff_t count = smaller(s->band2, s->pooled2_h - top) * s->columns2;
         for (ptrdiff_t map = 0; map < MAPS2; map++) {
-            LiveList live = ws->live;
-            live.count = 0;
-            for (ptrdiff_t py = top; py < smaller(top + s->band2, s->pooled2_h); py++)
-                live.count = collect_live(
-                    ws, live.count, ws->planar2 + map * plane + py * s->columns2, s->columns2,
-                    2 * py * row, 2 * PIXEL, py * s->pooled2_w * MAPS2 + map, MAPS2, places);
-            bias_grad[map] += sum_kernel_rows(live, pooled1, row, features_grad,
+            const LiveList live =
+                collect_live(ws, ws->planar2 + map * plane + first, LANES, LANES,
+                             positions_from(ws->positions2, first), count, places);
+            bias_grad[map] += sum_kernel_rows(live, pooled1, row, features_grad + map,
                                               ws->conv2_grad + map * KERNEL2, TAPS * PIXEL, TAPS);
         }
+    }
 }
 
 /* In bands, too. */
@@ -226,27 +222,26 @@ static void backward1_weights(Workspace *ws, const uint8_t *choice, float *bias_
     const ivec places = _mm256_setr_epi32(0, (int)C, (int)s->row_floats, (int)(s->row_floats + C),
                                           0, 0, 0, 0);
     const ptrdiff_t passes = (s->kernel_vecs + WIDEST_SUM - 1) / WIDEST_SUM;
-    for (ptrdiff_t top = 0; top < s->pooled1_h; top += s->band1)
+    const ptrdiff_t row = 2 * s->tiles1;
+    for (ptrdiff_t top = 0; top < s->pooled1_h; top += s->band1) {
+        const ptrdiff_t first = top * row;
+        const ptrdiff_t count = smaller(s->band1, s->pooled1_h - top) * row;
         for (ptrdiff_t map = 0; map < MAPS1; map++) {
-            LiveList live = ws->live;
-            live.count = 0;
-            for (ptrdiff_t py = top; py < smaller(top + s->band1, s->pooled1_h); py++)
-                for (ptrdiff_t parity = 0; parity < 2; parity++)
-                    live.count = collect_live(
-                        ws, live.count,
-                        choice + ((map * s->pooled1_h + py) * 2 + parity) * s->tiles1,
-                        s->tiles1, 2 * py * s->row_floats + 2 * parity * C, TILE_OUTPUTS * C,
-                        (py * s->columns1 + parity) * PIXEL + map, 2 * PIXEL, places);
+            const LiveList live =
+                collect_live(ws, choice + first * MAPS1 + map * 2 * LANES, 2 * LANES,
+                             MAPS1 * 2 * LANES, positions_from(ws->positions1, first), count,
+                             places);
             for (ptrdiff_t pass = 0; pass < passes; pass++) {
-                const ptrdiff_t first = pass * s->kernel_vecs / passes;
-                const ptrdiff_t vecs = (pass + 1) * s->kernel_vecs / passes - first;
-                float *kernel_grad = ws->conv1_grad + map * TAPS * kernel_row + first * LANES;
+                const ptrdiff_t begin = pass * s->kernel_vecs / passes;
+                const ptrdiff_t vecs = (pass + 1) * s->kernel_vecs / passes - begin;
+                float *kernel_grad = ws->conv1_grad + map * TAPS * kernel_row + begin * LANES;
                 const float total =
-                    sum_kernel_rows(live, ws->input + first * LANES, s->row_floats,
-                                    ws->pooled1_grad, kernel_grad, kernel_row, vecs);
+                    sum_kernel_rows(live, ws->input + begin * LANES, s->row_floats,
+                                    ws->pooled1_grad + map, kernel_grad, kernel_row, vecs);
                 if (pass == 0) bias_grad[map] += total;
             }
         }
+    }
 }
 
 /* The sums of a chunk, in PyTorch's order, into the flat gradient. */

@@ -15,7 +15,7 @@ static void prepare_kernels(Workspace *ws, const float *parameters) {
             for (ptrdiff_t row = 0; row < TAPS; row++) {
                 winograd_kernel(parameters + s->conv1_w + ((map * C + c) * TAPS + row) * TAPS, u);
                 for (ptrdiff_t p = 0; p < TILE_INPUTS; p++)
-                    ws->kernel1[((p * TAPS + row) * C + c) * MAPS1 + map] = u[p];
+                    ws->kernel1[((p * C + c) * TAPS + row) * MAPS1 + map] = u[p];
             }
     for (ptrdiff_t map = 0; map < MAPS2; map++)
         for (ptrdiff_t c = 0; c < MAPS1; c++)
@@ -56,6 +56,14 @@ static void standardise(Workspace *ws, const void *image, bool bytes) {
     }
 }
 
+/* Rows of bytes with zeros behind them, so that vectors may read past a row's end. */
+static void copy_bytes(Workspace *ws, const uint8_t *image) {
+    const Shape *s = &ws->shape;
+    const ptrdiff_t values = s->width * s->channels;
+    for (ptrdiff_t y = 0; y < s->height; y++)
+        memcpy(ws->bytes + y * s->row_bytes, image + y * values, (size_t)values);
+}
+
 /* ---- pooling --------------------------------------------------------------------------------- */
 
 /* Maximum of a 2 x 2 window, then bias and ReLU. Adding the bias and rounding keep the order, so
@@ -79,65 +87,149 @@ TILE_FUNCTION vec pool(const vec top[2], const vec bottom[2], vec bias, ivec *ch
 /* ---- conv1 forward: lanes are Winograd tiles along a row ------------------------------------- */
 
 /* Tile t reads pixels 4t .. 4t + 7. Phase j holds pixels 4t + j of all tiles, so a tile's last four
- * inputs are the first four of the next tile: the same phases, loaded one lane further on. */
+ * inputs are the first four of the next tile: the same phases, one lane further on. The lane after
+ * the last vector matters only if its last tile is in use. */
 static void split_phases(Workspace *ws, const float *row) {
     const Shape *s = &ws->shape;
     const ptrdiff_t step = TILE_OUTPUTS * s->channels, stride = s->tiles1 + LANES;
     for (ptrdiff_t tile = 0; tile < s->tiles1; tile += LANES)
         for (ptrdiff_t i = 0; i < step; i += LANES)
             transpose_block(row + tile * step + i, step, ws->phases + i * stride + tile, stride);
-    for (ptrdiff_t i = 0; i < step; i++)
-        ws->phases[i * stride + s->tiles1] = row[s->tiles1 * step + i];
+    if (s->full1)
+        for (ptrdiff_t i = 0; i < step; i++)
+            ws->phases[i * stride + s->tiles1] = row[s->tiles1 * step + i];
 }
 
-static void transform_row1(Workspace *ws, ptrdiff_t y) {
+/* The same from bytes that are not standardised yet: a tile's are `channels` words of four bytes,
+ * so only a quarter as much has to be transposed. */
+static void split_phases_bytes(Workspace *ws, const uint8_t *row) {
+    const Shape *s = &ws->shape;
+    const ptrdiff_t step = TILE_OUTPUTS * s->channels, stride = s->tiles1 + LANES;
+    for (ptrdiff_t tile = 0; tile < s->tiles1; tile += LANES)
+        for (ptrdiff_t word = 0; word < s->channels; word += 4) {
+            ivec words[4];
+            transpose_words(row + tile * step + 4 * word, step, words);
+            UNROLL for (int k = 0; k < 4; k++) {
+                if (word + k >= s->channels) break;
+                UNROLL for (int byte = 0; byte < 4; byte++) {
+                    const ptrdiff_t i = 4 * (word + k) + byte;
+                    const ivec x = _mm256_and_si256(_mm256_srli_epi32(words[k], 8 * byte),
+                                                    _mm256_set1_epi32(255));
+                    _mm256_store_ps(ws->phases + i * stride + tile,
+                                    _mm256_fmadd_ps(_mm256_cvtepi32_ps(x),
+                                                    _mm256_broadcast_ss(ws->scale + i),
+                                                    _mm256_broadcast_ss(ws->shift + i)));
+                }
+            }
+        }
+    if (s->full1)
+        for (ptrdiff_t i = 0; i < step; i++)
+            ws->phases[i * stride + s->tiles1] =
+                __builtin_fmaf(row[s->tiles1 * step + i], ws->scale[i], ws->shift[i]);
+}
+
+static void transform_row1(Workspace *ws, ptrdiff_t y, bool bytes) {
     const Shape *s = &ws->shape;
     const ptrdiff_t stride = s->tiles1 + LANES;
-    split_phases(ws, ws->input + y * s->row_floats);
+    if (bytes) split_phases_bytes(ws, ws->bytes + y * s->row_bytes);
+    else split_phases(ws, ws->input + y * s->row_floats);
     for (ptrdiff_t tile = 0; tile < s->tiles1; tile += LANES) {
         float *plane = ws->transformed1 + tile / LANES * TILE_INPUTS * s->plane1;
         for (ptrdiff_t c = 0; c < s->channels; c++) {
             vec d[TILE_INPUTS], u[TILE_INPUTS];
             UNROLL for (int j = 0; j < TILE_OUTPUTS; j++) {
                 const float *phase = ws->phases + (j * s->channels + c) * stride + tile;
-                d[j] = _mm256_loadu_ps(phase);
-                d[j + TILE_OUTPUTS] = _mm256_loadu_ps(phase + 1);
+                d[j] = _mm256_load_ps(phase);
+                d[j + TILE_OUTPUTS] = next_lane(d[j], _mm256_load_ps(phase + LANES));
             }
             winograd_input(d, u);
-            float *to = plane + (y * s->channels + c) * LANES;
+            float *to = plane + c * s->column1 + y * LANES;
             UNROLL for (int p = 0; p < TILE_INPUTS; p++)
                 _mm256_storeu_ps(to + p * s->plane1, u[p]);
         }
     }
 }
 
-/* products[p][row][map] for two neighbouring output rows, eight tiles and all six maps. In a plane
- * the rows follow each other, so (kernel row, channel) is one index and the second output row is
- * `channels` vectors ahead. */
+#define HALF1 (MAPS1 / 2)
+
+/* Sums of half the maps for two neighbouring output rows, and where they are in `products`. */
+typedef struct {
+    vec of[2][HALF1];
+} Sums1;
+
+TILE_FUNCTION void clear1(Sums1 *sums) {
+    UNROLL for (int i = 0; i < MAPS1; i++) sums->of[i / HALF1][i % HALF1] = _mm256_setzero_ps();
+}
+
+TILE_FUNCTION void store1(float *to, const Sums1 *sums) {
+    UNROLL for (int i = 0; i < MAPS1; i++)
+        _mm256_store_ps(to + (i / HALF1 * MAPS1 + i % HALF1) * LANES,
+                        sums->of[i / HALF1][i % HALF1]);
+}
+
+TILE_FUNCTION void add_stored1(Sums1 *sums, const float *from) {
+    UNROLL for (int i = 0; i < MAPS1; i++) {
+        const vec stored = _mm256_load_ps(from + (i / HALF1 * MAPS1 + i % HALF1) * LANES);
+        sums->of[i / HALF1][i % HALF1] = _mm256_add_ps(sums->of[i / HALF1][i % HALF1], stored);
+    }
+}
+
+/* Adds one kernel row of one channel. */
+TILE_FUNCTION void add_row1(Sums1 *sums, const float *rows, const float *weights, const int row) {
+    const vec upper = _mm256_load_ps(rows + row * LANES);
+    const vec lower = _mm256_load_ps(rows + (row + 1) * LANES);
+    UNROLL for (int map = 0; map < HALF1; map++) {
+        const vec w = _mm256_broadcast_ss(weights + row * MAPS1 + map);
+        sums->of[0][map] = _mm256_fmadd_ps(upper, w, sums->of[0][map]);
+        sums->of[1][map] = _mm256_fmadd_ps(lower, w, sums->of[1][map]);
+    }
+}
+
+/* Adds channels of one product to the first half of the maps, and as many of the same or another
+ * product to the second half. */
+TILE_FUNCTION void add_channels1(const Workspace *ws, ptrdiff_t channels, Sums1 *sums_a,
+                                 const float *rows_a, const float *weights_a, Sums1 *sums_b,
+                                 const float *rows_b, const float *weights_b) {
+    for (ptrdiff_t c = 0; c < channels; c++) {
+        UNROLL for (int row = 0; row < TAPS; row++) {
+            add_row1(sums_a, rows_a, weights_a, row);
+            add_row1(sums_b, rows_b, weights_b + HALF1, row);
+        }
+        rows_a += ws->shape.column1, weights_a += TAPS * MAPS1;
+        rows_b += ws->shape.column1, weights_b += TAPS * MAPS1;
+    }
+}
+
+/* products[p][row][map] for two neighbouring output rows, eight tiles and all six maps.
+ *
+ * Twelve stores at the end of each product would hold up the next. So the second half of the maps
+ * is always some channels behind the first. It begins with those channels of the last product, and
+ * adds the others to what it stored of them in the end. */
 static void multiply1(const Workspace *ws, const float *planes) {
     const Shape *s = &ws->shape;
-    const ptrdiff_t depth = TAPS * s->channels;
+    const ptrdiff_t behind = s->channels / 2, ahead = s->channels - behind;
+    const ptrdiff_t taps = s->channels * TAPS * MAPS1, stride = 2 * MAPS1 * LANES;
+    const float *rows = planes, *weights = ws->kernel1;
+    const float *rows_before = planes + (TILE_INPUTS - 1) * s->plane1;
+    const float *weights_before = ws->kernel1 + (TILE_INPUTS - 1) * taps;
+    float *to = ws->products, *to_b = to + (TILE_INPUTS - 1) * stride + HALF1 * LANES;
+    Sums1 a, b;
+    clear1(&b);
     for (ptrdiff_t p = 0; p < TILE_INPUTS; p++) {
-        const float *upper = planes + p * s->plane1, *lower = upper + s->channels * LANES;
-        const float *weights = ws->kernel1 + p * depth * MAPS1;
-        vec sum[2][MAPS1];
-        UNROLL for (int map = 0; map < MAPS1; map++)
-            sum[0][map] = sum[1][map] = _mm256_setzero_ps();
-        for (ptrdiff_t k = 0; k < depth; k++) {
-            const vec u0 = _mm256_load_ps(upper + k * LANES);
-            const vec u1 = _mm256_load_ps(lower + k * LANES);
-            UNROLL for (int map = 0; map < MAPS1; map++) {
-                const vec w = _mm256_broadcast_ss(weights + k * MAPS1 + map);
-                sum[0][map] = _mm256_fmadd_ps(u0, w, sum[0][map]);
-                sum[1][map] = _mm256_fmadd_ps(u1, w, sum[1][map]);
-            }
-        }
-        float *to = ws->products + p * 2 * MAPS1 * LANES;
-        UNROLL for (int map = 0; map < MAPS1; map++) {
-            _mm256_store_ps(to + map * LANES, sum[0][map]);
-            _mm256_store_ps(to + (MAPS1 + map) * LANES, sum[1][map]);
-        }
+        clear1(&a);
+        add_channels1(ws, behind, &a, rows, weights, &b, rows_before + ahead * s->column1,
+                      weights_before + ahead * TAPS * MAPS1);
+        store1(to_b, &b);
+        clear1(&b);
+        add_channels1(ws, ahead, &a, rows + behind * s->column1,
+                      weights + behind * TAPS * MAPS1, &b, rows, weights);
+        store1(to, &a);
+        to_b = to + HALF1 * LANES, to += stride;
+        rows_before = rows, rows += s->plane1;
+        weights_before = weights, weights += taps;
     }
+    add_stored1(&b, to_b);
+    store1(to_b, &b);
 }
 
 TILE_FUNCTION void output_of(const float *products, ptrdiff_t stride, vec y[TILE_OUTPUTS]) {
@@ -146,48 +238,51 @@ TILE_FUNCTION void output_of(const float *products, ptrdiff_t stride, vec y[TILE
     winograd_output(m, y);
 }
 
-/* Tiles -> two pooled pixels each, one with even and one with odd column number ("parity"). */
+/* Tiles -> two pooled pixels each, one with even and one with odd column number ("parity"). Pixels
+ * past the last column are zero and dead. */
 static void pool1(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_t tile,
                   float *pooled, uint8_t *choice) {
     const Shape *s = &ws->shape;
     vec value[2][LANES];
-    UNROLL for (int map = 0; map < LANES; map++)
+    ivec which[2][2], inside[2];
+    UNROLL for (int map = MAPS1; map < LANES; map++)
         value[0][map] = value[1][map] = _mm256_setzero_ps();
-    const ivec dead = _mm256_set1_epi32(DEAD);
-    ivec inside[2];
-    for (int parity = 0; parity < 2; parity++)
+    UNROLL for (int parity = 0; parity < 2; parity++)
         inside[parity] = first_lanes((s->pooled1_w + 1 - parity) / 2 - tile);
+    const ivec within = pack_bytes(inside[0], inside[1], inside[0], inside[1]);
+    choice += (py * s->tiles1 + tile) * 2 * MAPS1;
 
     UNROLL for (int map = 0; map < MAPS1; map++) {
         vec top[TILE_OUTPUTS], bottom[TILE_OUTPUTS];
         output_of(ws->products + map * LANES, 2 * MAPS1 * LANES, top);
         output_of(ws->products + (MAPS1 + map) * LANES, 2 * MAPS1 * LANES, bottom);
-        uint8_t *to = choice + (map * s->pooled1_h + py) * 2 * s->tiles1 + tile;
-        UNROLL for (int parity = 0; parity < 2; parity++) {
-            ivec which;
-            value[parity][map] = pool(top + 2 * parity, bottom + 2 * parity,
-                                      _mm256_broadcast_ss(bias + map), &which);
-            store_bytes(to + parity * s->tiles1,
-                        _mm256_blendv_epi8(dead, which, inside[parity]));
-        }
+        UNROLL for (int parity = 0; parity < 2; parity++)
+            value[parity][map] =
+                _mm256_and_ps(pool(top + 2 * parity, bottom + 2 * parity,
+                                   _mm256_broadcast_ss(bias + map), &which[map % 2][parity]),
+                              _mm256_castsi256_ps(inside[parity]));
+        if (map % 2 == 0) continue;
+        const ivec two_maps = pack_bytes(which[0][0], which[0][1], which[1][0], which[1][1]);
+        _mm256_storeu_si256((__m256i *)(choice + (map - 1) * 2 * LANES),
+                            _mm256_blendv_epi8(_mm256_set1_epi8(DEAD), two_maps, within));
     }
     UNROLL for (int parity = 0; parity < 2; parity++) {
         float *to = pooled + (py * s->columns1 + 2 * tile + parity) * PIXEL;
         transpose8(value[parity]);
-        UNROLL for (int i = 0; i < LANES; i++) /* pixels past the last column must stay zero */
-            if (2 * (tile + i) + parity < s->pooled1_w)
-                _mm256_store_ps(to + 2 * i * PIXEL, value[parity][i]);
+        UNROLL for (int i = 0; i < LANES; i++)
+            _mm256_store_ps(to + 2 * i * PIXEL, value[parity][i]);
     }
 }
 
-static void forward1(Workspace *ws, const float *bias, float *pooled, uint8_t *choice) {
+static void forward1(Workspace *ws, bool bytes, const float *bias, float *pooled,
+                     uint8_t *choice) {
     const Shape *s = &ws->shape;
     ptrdiff_t ready = 0; /* rows are transformed just before they are needed, while still in L1 */
     for (ptrdiff_t py = 0; py < s->pooled1_h; py++) {
-        for (; ready < 2 * py + WINDOW_ROWS; ready++) transform_row1(ws, ready);
+        for (; ready < 2 * py + WINDOW_ROWS; ready++) transform_row1(ws, ready, bytes);
         for (ptrdiff_t tile = 0; tile < s->tiles1; tile += LANES) {
             const float *planes = ws->transformed1 + tile / LANES * TILE_INPUTS * s->plane1;
-            multiply1(ws, planes + 2 * py * s->channels * LANES);
+            multiply1(ws, planes + 2 * py * LANES);
             pool1(ws, bias, py, tile, pooled, choice);
         }
     }
@@ -245,22 +340,25 @@ static void pool2(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_
     const Shape *s = &ws->shape;
     const ptrdiff_t stride = TILE_BLOCK * 2 * MAPS2;
     for (ptrdiff_t tile = 0; tile < tiles; tile++) {
-        for (ptrdiff_t half = 0; half < MAPS2; half += LANES) {
+        const ptrdiff_t px = 2 * (first + tile), at = (py * s->pooled2_w + px) * MAPS2;
+        const bool both = px + 1 < s->pooled2_w; /* the last tile of a row may have one pixel */
+        ivec which[2][2];
+        UNROLL for (int half = 0; half < 2; half++) {
             vec top[TILE_OUTPUTS], bottom[TILE_OUTPUTS];
-            const float *products = ws->products + tile * 2 * MAPS2 + half;
+            const float *products = ws->products + tile * 2 * MAPS2 + half * LANES;
             output_of(products, stride, top);
             output_of(products + MAPS2, stride, bottom);
-            const vec b = _mm256_loadu_ps(bias + half);
-            UNROLL for (int parity = 0; parity < 2; parity++) {
-                const ptrdiff_t px = 2 * (first + tile) + parity;
-                const ptrdiff_t at = (py * s->pooled2_w + px) * MAPS2 + half;
-                if (px >= s->pooled2_w) continue;
-                ivec which;
-                _mm256_storeu_ps(features + at,
-                                 pool(top + 2 * parity, bottom + 2 * parity, b, &which));
-                store_bytes(choice + at, which);
-            }
+            const vec b = _mm256_loadu_ps(bias + half * LANES);
+            float *to = features + at + half * LANES;
+            _mm256_storeu_ps(to, pool(top, bottom, b, &which[0][half]));
+            const vec right = pool(top + 2, bottom + 2, b, &which[1][half]);
+            if (both) _mm256_storeu_ps(to + MAPS2, right);
         }
+        const ivec choices = pack_bytes(which[0][0], which[0][1], which[1][0], which[1][1]);
+        _mm_storeu_si128((__m128i *)(choice + at), _mm256_castsi256_si128(choices));
+        if (both)
+            _mm_storeu_si128((__m128i *)(choice + at + MAPS2),
+                             _mm256_extracti128_si256(choices, 1));
     }
 }
 

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "workspace.h"
+#include "live.h"
 
 #define ROW_BLOCK 6 /* rows x 2 vectors = 12 sums in registers */
 
@@ -92,17 +92,7 @@ static void multiply(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, Strided
         }
 }
 
-/* Copies columns so that each panel lies together: fc1's rows are pages apart. */
-static Panels pack_columns(const float *from, ptrdiff_t stride, ptrdiff_t depth, ptrdiff_t columns,
-                           float *packed) {
-    for (ptrdiff_t k = 0; k < depth; k++)
-        for (ptrdiff_t j = 0; j < columns; j += LANES)
-            _mm256_store_ps(packed + (j / PANEL * depth + k) * PANEL + j % PANEL,
-                            _mm256_loadu_ps(from + k * stride + j));
-    return (Panels){packed, PANEL, depth * PANEL};
-}
-
-/* The same for up to PANEL rows of a matrix, which become columns of one panel. */
+/* Copies up to PANEL rows of a matrix, which become columns of one panel. */
 static Panels pack_rows(const float *from, ptrdiff_t stride, ptrdiff_t rows, ptrdiff_t depth,
                         float *packed) {
     for (ptrdiff_t i = 0; i < rows; i += LANES)
@@ -126,19 +116,56 @@ static void fc1_forward(Workspace *ws, const float *weights) {
     }
 }
 
-/* Gradients of fc1's weights and of its inputs, a few panels of inputs at a time: long enough
- * pieces of each row that address translation does not matter. */
+/* Brings a block of columns of rows that are pages apart together. */
+static void pack_columns(const float *from, ptrdiff_t stride, ptrdiff_t rows, ptrdiff_t columns,
+                         float *packed) {
+    for (ptrdiff_t k = 0; k < rows; k++)
+        for (ptrdiff_t j = 0; j < columns; j += LANES)
+            _mm256_store_ps(packed + k * INPUT_BLOCK + j, _mm256_loadu_ps(from + k * stride + j));
+}
+
+/* [units][chunk] -> [chunk][units rounded up to eight]. */
+static void to_rows(const Workspace *ws, const float *units, ptrdiff_t count, float *rows) {
+    const ptrdiff_t width = round_up(count, LANES);
+    for (ptrdiff_t i = 0; i < width; i += LANES)
+        for (ptrdiff_t j = 0; j < ws->chunk; j += LANES)
+            transpose_block(units + i * ws->chunk + j, ws->chunk, rows + j * width + i, width);
+}
+
+/* Lists for every unit its samples with a gradient, and for every sample its units. */
+static void collect_hidden1(Workspace *ws) {
+    for (ptrdiff_t i = 0; i < HIDDEN1; i++)
+        ws->unit_live[i] = collect_row(ws, ws->hidden1_grad + i * ws->chunk, ws->chunk,
+                                       INPUT_BLOCK, ws->unit_live[i]);
+    to_rows(ws, ws->hidden1_grad, HIDDEN1, ws->hidden1_rows);
+    for (ptrdiff_t i = 0; i < ws->chunk; i++)
+        for (ptrdiff_t j = 0; j < HIDDEN1; j += CHUNK) {
+            LiveRow *list = &ws->sample_live[i * HIDDEN1_BLOCKS + j / CHUNK];
+            *list = collect_row(ws, ws->hidden1_rows + i * HIDDEN1 + j,
+                                smaller(HIDDEN1 - j, CHUNK), INPUT_BLOCK, *list);
+        }
+}
+
+/* Gradients of fc1's weights and of its inputs, a block of inputs at a time. */
 static void fc1_backward(Workspace *ws, const float *weights, ptrdiff_t samples,
                          float *weights_grad, bool accumulate) {
-    const ptrdiff_t inputs = ws->shape.features, stride = ws->chunk;
-    for (ptrdiff_t j = 0; j < inputs; j += INPUT_BLOCK) { /* inputs is a multiple of PANEL */
-        const ptrdiff_t columns = smaller(inputs - j, INPUT_BLOCK);
-        const Panels x = pack_columns(ws->features + j, inputs, samples, columns, ws->packed);
-        multiply(HIDDEN1, columns, samples, (Strided){ws->hidden1_grad, stride, 1}, x,
-                 weights_grad + j, inputs, accumulate);
-        const Panels w = pack_columns(weights + j, inputs, HIDDEN1, columns, ws->packed);
-        multiply(samples, columns, HIDDEN1, (Strided){ws->hidden1_grad, 1, stride}, w,
-                 ws->features_grad + j, inputs, false);
+    const ptrdiff_t inputs = ws->shape.features, panels = inputs / PANEL;
+    const ptrdiff_t blocks = (inputs + INPUT_BLOCK - 1) / INPUT_BLOCK;
+    collect_hidden1(ws);
+    for (ptrdiff_t block = 0; block < blocks; block++) { /* of almost equal size */
+        const ptrdiff_t first = block * panels / blocks * PANEL;
+        const ptrdiff_t columns = (block + 1) * panels / blocks * PANEL - first;
+        pack_columns(ws->features + first, inputs, samples, columns, ws->packed);
+        for (ptrdiff_t i = 0; i < HIDDEN1; i++)
+            sum_rows(ws->unit_live[i], ws->packed, weights_grad + i * inputs + first, accumulate,
+                     columns);
+        for (ptrdiff_t j = 0; j < HIDDEN1; j += CHUNK) {
+            pack_columns(weights + j * inputs + first, inputs, smaller(HIDDEN1 - j, CHUNK), columns,
+                         ws->packed);
+            for (ptrdiff_t i = 0; i < samples; i++)
+                sum_rows(ws->sample_live[i * HIDDEN1_BLOCKS + j / CHUNK], ws->packed,
+                         ws->features_grad + i * inputs + first, j > 0, columns);
+        }
     }
 }
 
@@ -213,14 +240,6 @@ static void bias_gradient(const Workspace *ws, const float *grad, ptrdiff_t unit
             sum = _mm256_add_ps(sum, _mm256_load_ps(grad + i * ws->chunk + j));
         bias_grad[i] = (accumulate ? bias_grad[i] : 0.0f) + sum_lanes(sum);
     }
-}
-
-/* [units][chunk] -> [chunk][units rounded up to eight]. */
-static void to_rows(const Workspace *ws, const float *units, ptrdiff_t count, float *rows) {
-    const ptrdiff_t width = round_up(count, LANES);
-    for (ptrdiff_t i = 0; i < width; i += LANES)
-        for (ptrdiff_t j = 0; j < ws->chunk; j += LANES)
-            transpose_block(units + i * ws->chunk + j, ws->chunk, rows + j * width + i, width);
 }
 
 /* From (softmax - one-hot) in `logits` to all gradients of the fully connected part. Columns past

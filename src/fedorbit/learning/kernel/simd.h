@@ -39,6 +39,13 @@ TILE_FUNCTION const float *next_row(const float *row, ptrdiff_t stride) {
     return row;
 }
 
+/* Lanes 1 to 7 of v and lane 0 of `next`: what a load one float further on would give, but fresh
+ * stores cannot be forwarded to a load that straddles two of them. */
+TILE_FUNCTION vec next_lane(vec v, vec next) {
+    const ivec middle = _mm256_castps_si256(_mm256_permute2f128_ps(v, next, 0x21));
+    return _mm256_castsi256_ps(_mm256_alignr_epi8(middle, _mm256_castps_si256(v), 4));
+}
+
 /* r[i][j] becomes r[j][i]. */
 TILE_FUNCTION void transpose8(vec r[LANES]) {
     const vec a0 = _mm256_unpacklo_ps(r[0], r[1]), a1 = _mm256_unpackhi_ps(r[0], r[1]);
@@ -68,16 +75,34 @@ static inline void transpose_block(const float *from, ptrdiff_t from_stride, flo
     UNROLL for (int i = 0; i < LANES; i++) _mm256_storeu_ps(to + i * to_stride, r[i]);
 }
 
-/* Eight 32-bit lanes with values 0..255 as eight bytes. */
-static inline void store_bytes(uint8_t *to, ivec lanes) {
-    const ivec words = _mm256_packs_epi32(lanes, lanes);
-    const ivec bytes = _mm256_packus_epi16(words, words); /* four bytes in each half */
-    const __m128i low = _mm256_castsi256_si128(bytes), high = _mm256_extracti128_si256(bytes, 1);
-    _mm_storel_epi64((__m128i *)to, _mm_unpacklo_epi32(low, high));
+/* words[k], lane i = word k of the 16 bytes at from + i * stride. */
+TILE_FUNCTION void transpose_words(const uint8_t *from, ptrdiff_t stride, ivec words[4]) {
+    ivec r[4];
+    UNROLL for (int i = 0; i < 4; i++) {
+        const __m128i low = _mm_loadu_si128((const __m128i *)(from + i * stride));
+        const __m128i high = _mm_loadu_si128((const __m128i *)(from + (i + 4) * stride));
+        r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+    }
+    const ivec a0 = _mm256_unpacklo_epi32(r[0], r[1]), a1 = _mm256_unpackhi_epi32(r[0], r[1]);
+    const ivec a2 = _mm256_unpacklo_epi32(r[2], r[3]), a3 = _mm256_unpackhi_epi32(r[2], r[3]);
+    words[0] = _mm256_unpacklo_epi64(a0, a2);
+    words[1] = _mm256_unpackhi_epi64(a0, a2);
+    words[2] = _mm256_unpacklo_epi64(a1, a3);
+    words[3] = _mm256_unpackhi_epi64(a1, a3);
+}
+
+/* The lanes of four vectors, which are -1 to 127, as bytes one after the other. */
+static inline ivec pack_bytes(ivec a, ivec b, ivec c, ivec d) {
+    const ivec bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+    return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
 static inline ivec load_bytes(const uint8_t *from) {
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)from));
+}
+
+static inline ivec load_ints(const int32_t *from) {
+    return _mm256_loadu_si256((const __m256i *)from);
 }
 
 static inline float sum_lanes(vec v) {
