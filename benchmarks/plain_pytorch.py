@@ -1,8 +1,8 @@
 """LeNet, its training and its evaluation as most PyTorch code writes them.
 
-Images are in memory in either of two ways: `transformed`, as bytes that become a standardised
-tensor whenever one is accessed, which is what torchvision's datasets and Flower's guide to PyTorch
-do; or `prepared`, as standardised tensors, which is the fastest a DataLoader can be fed.
+Images are in memory in either of two ways. Idiomatic: bytes that become a standardised tensor
+whenever one is accessed, which is what torchvision's datasets and Flower's guide to PyTorch do.
+Generous: standardised tensors, which is the fastest a DataLoader can be fed.
 """
 
 from typing import Any
@@ -69,7 +69,7 @@ class TransformedOnAccess(Samples):
 
 
 def make_datasets(workload: Workload, parts: list[NDArray[np.int64]]) -> list[Samples]:
-    if workload.settings["images"] == "transformed":
+    if workload.settings["idiomatic"]:
         return [TransformedOnAccess(workload, part) for part in parts]
     datasets: list[Samples] = []
     for part in parts:
