@@ -5,9 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedorbit.orbits.earth import Floats
-
 JOULES_PER_WH = 3600.0
+BITS_PER_BYTE = 8
+
+Floats = NDArray[np.float64]
+
+
+def transfer_s(size_bytes: int, rate_mbps: float | None) -> float:
+    """Seconds to send some bytes."""
+    return 0.0 if rate_mbps is None else BITS_PER_BYTE * size_bytes / (1e6 * rate_mbps)
 
 
 @dataclass(frozen=True, eq=False)

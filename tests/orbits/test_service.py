@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from fedorbit.hardware import transfer_s
 from fedorbit.orbits.constellation import walker
 from fedorbit.orbits.contacts import Contacts, find_contacts
-from fedorbit.orbits.service import LinkRates, Service, contact_seconds, transfer_s
+from fedorbit.orbits.service import LinkRates, Service, contact_seconds
 from fedorbit.orbits.visibility import (
     GroundStation,
     Schedule,

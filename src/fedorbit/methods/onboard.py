@@ -22,11 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.errors import RunError
-from fedorbit.hardware import Hardware
+from fedorbit.hardware import Floats, Hardware, transfer_s
 from fedorbit.learning.jobs import LocalJob
 from fedorbit.methods.roster import Ints
-from fedorbit.orbits.earth import Floats
-from fedorbit.orbits.service import transfer_s
 from fedorbit.presence import Presence
 
 ROUNDING = 1e-9

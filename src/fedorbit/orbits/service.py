@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.hardware import transfer_s
 from fedorbit.orbits.contacts import Contacts
 from fedorbit.orbits.earth import Floats
 from fedorbit.orbits.visibility import Schedule
 from fedorbit.presence import Presence
-
-BITS_PER_BYTE = 8
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,6 @@ class LinkRates:
         return transfer_s(model_bytes, self.gs_uplink_mbps) + transfer_s(
             model_bytes, self.gs_downlink_mbps
         )
-
-
-def transfer_s(size_bytes: int, rate_mbps: float | None) -> float:
-    """Seconds to send some bytes."""
-    return 0.0 if rate_mbps is None else BITS_PER_BYTE * size_bytes / (1e6 * rate_mbps)
 
 
 @dataclass(frozen=True, eq=False)

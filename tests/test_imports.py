@@ -1,0 +1,42 @@
+"""Imports point one way: what stands below never knows what is built on it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import fedorbit
+
+SOURCE = Path(fedorbit.__file__).parent
+NOT_FOR = {
+    "orbits": ("data", "learning", "methods", "simulation", "studies", "report", "cli"),
+    "data": ("learning", "methods", "simulation", "studies", "report", "cli"),
+    "learning": ("orbits", "methods", "simulation", "studies", "report", "cli"),
+    "methods": ("orbits", "simulation", "studies", "report", "cli"),
+    "simulation": ("studies", "cli"),
+    "report": ("studies", "cli"),
+    "studies": ("report", "cli"),
+}
+
+
+def imported(file: Path) -> set[str]:
+    """Packages of fedorbit that a file imports, anywhere in it."""
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return {name.split(".")[1] for name in names if name.startswith("fedorbit.")}
+
+
+@pytest.mark.parametrize("package", NOT_FOR)
+def test_imports_point_downwards(package: str) -> None:
+    files = list((SOURCE / package).rglob("*.py"))
+    assert files
+    wrong = {
+        str(file.relative_to(SOURCE)): sorted(found)
+        for file in files
+        if (found := imported(file) & set(NOT_FOR[package]))
+    }
+    assert wrong == {}
