@@ -123,6 +123,7 @@ class FedOrbit(EffortSchedule, Method):
                 orbit, t, model, epochs=work.epochs, rate=rate, intra_round=intra_round
             )
             model = self._aggregate_orbit(fleet, orbit, t, model, trained)
+            del trained  # before the next ones arrive
         return model
 
     def _aggregate_orbit(

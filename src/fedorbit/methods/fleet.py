@@ -189,7 +189,7 @@ class Fleet:
         return [LocalJob(pool, start, epochs, rate, key=(t,))]
 
     def run(self, programs: Mapping[int, Program[Result]]) -> dict[int, Result]:
-        """Run training programs side by side; see `learning/engine.py`."""
+        """Run training programs side by side; see `learning/programs.py`."""
         return self._engine.run({key: self._counted(p) for key, p in programs.items()})
 
     def _counted(self, program: Program[Result]) -> Program[Result]:

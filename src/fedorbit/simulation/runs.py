@@ -9,6 +9,7 @@ DIR/METHOD/summary.json  written when the method is done
 DIR/METHOD/checkpoint-*  the two newest states
 """
 
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -144,19 +145,21 @@ def _run_all(
     if not (folder / WORLD).exists():  # also for runs of a time when there was none
         world = world or build_world(config, preparing)
         write_setting(folder, world)
-    runs = []
-    for name, method in methods.items():
-        target = method_folder(folder, name)
-        target.mkdir(exist_ok=True)
-        summary = read_summary(target)
-        if summary is None:
-            world = world or build_world(config, preparing)
-            try:
-                summary = run_rounds(world, name, method, target, progress)
-            except StopRequested as stop:
-                stop.folder = folder
-                raise
-        runs.append(MethodRun(name, target, summary))
+    runs, engine = [], None
+    with ExitStack() as until_the_end:
+        for name, method in methods.items():
+            target = method_folder(folder, name)
+            target.mkdir(exist_ok=True)
+            summary = read_summary(target)
+            if summary is None:
+                world = world or build_world(config, preparing)
+                engine = engine or until_the_end.enter_context(world.engine())
+                try:
+                    summary = run_rounds(world, engine, name, method, target, progress)
+                except StopRequested as stop:
+                    stop.folder = folder
+                    raise
+            runs.append(MethodRun(name, target, summary))
     write_accuracy_figure(folder, {r.method: r.records for r in runs})
     return RunResult(folder, tuple(runs))
 

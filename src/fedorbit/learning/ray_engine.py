@@ -1,0 +1,188 @@
+"""Runs the training of a round on a Ray cluster: every job is a task, retried where it is lost.
+
+Models travel as arrays: an orbit's model goes out once for all its satellites, trained ones come
+back one by one and are handed to their program as they arrive.
+"""
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
+from types import ModuleType
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedorbit.cluster import answers
+from fedorbit.errors import ClusterError, FedOrbitError
+from fedorbit.learning import ray_worker
+from fedorbit.learning.jobs import LocalJob, Trained
+from fedorbit.learning.parameters import Vector
+from fedorbit.learning.programs import LOOK_AROUND_S, Place, Program, run_programs
+from fedorbit.learning.ray_worker import Workshop
+
+Result = TypeVar("Result")
+Answer = TypeVar("Answer")
+
+RETRIES = 5
+"""How often a job is begun again whose process or node has died."""
+JOBS_PER_CPU = 3
+"""In flight: one is trained, and others wait at hand so that no CPU waits for the driver."""
+PATIENCE_S = 60.0
+"""How long a run waits for a cluster that has lost all its CPUs."""
+NOTHING = np.empty(0, dtype=np.float32)
+
+
+class RayEngine:
+    """Tasks on the cluster that this process belongs to."""
+
+    def __init__(self, ray: ModuleType, workshop: Workshop, workers: int = 0) -> None:
+        self.backend: str = workshop.backend
+        self._ray = ray
+        self._asked = workers
+        self._data = workshop.data
+        self._address: str = ray.get_runtime_context().gcs_address
+        self._workshop = [ray.put(workshop)]
+        as_task = ray.remote(num_cpus=1, max_retries=RETRIES)
+        self._train, self._evaluate = as_task(ray_worker.train), as_task(ray_worker.evaluate)
+        self._placed: dict[int, dict[int, tuple[Vector, Any]]] = {}
+        """References to the vectors of each program's batch, by the vector's identity."""
+        self._no_cpus_since: float | None = None
+
+    @property
+    def workers(self) -> int:
+        """How many jobs are done at a time: the cluster's CPUs, now."""
+        return self._asked or max(1, self._cpus())
+
+    def run(self, programs: Mapping[int, Program[Result]]) -> dict[int, Result]:
+        """Run programs to their end, the largest first, and return their results by key."""
+        try:
+            return run_programs(
+                programs,
+                self._data,
+                self._submit,
+                self._asked or JOBS_PER_CPU * self.workers,
+                batch_done=self._placed.pop,
+                look_around=self._look_around,
+            )
+        finally:
+            self._placed.clear()
+
+    def evaluate(
+        self, models: list[Vector], samples: list[NDArray[np.int64]]
+    ) -> list[tuple[int, float]]:
+        """Evaluate each model on its samples: number right, and sum of losses."""
+        pairs = zip(models, samples, strict=True)
+        futures: list[_Task[tuple[int, float]]] = [
+            _Task(self._ray, self._evaluate.remote(self._workshop, model, mine))
+            for model, mine in pairs
+        ]
+        try:
+            return [self._result(future) for future in futures]
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+
+    def close(self, cancel: bool = False) -> None:
+        """Let the cluster forget the data; whoever joined the cluster leaves it."""
+        self._workshop.clear()
+
+    def _submit(self, place: Place, job: LocalJob) -> "Future[Trained]":
+        vectors = (job.start, job.anchor, job.correction, job.personal)
+        bare = replace(job, start=NOTHING, anchor=None, correction=None, personal=None)
+        references = [self._place(place.program, vector) for vector in vectors]
+        return _Task(self._ray, self._train.remote(self._workshop, bare, *references))
+
+    def _place(self, program: int, vector: Vector | None) -> Any:
+        """Put a vector where tasks find it, once for all jobs of a batch that share it."""
+        if vector is None:
+            return None
+        placed = self._placed.setdefault(program, {})
+        if id(vector) not in placed:
+            # The vector is kept beside its reference: nobody else gets its identity meanwhile.
+            placed[id(vector)] = vector, self._ray.put(np.asarray(vector))
+        return placed[id(vector)][1]
+
+    def _result(self, future: "Future[Answer]") -> Answer:
+        while True:
+            try:
+                return future.result(timeout=LOOK_AROUND_S)
+            except TimeoutError:
+                if future.done():  # the task's own
+                    raise
+                self._look_around()
+
+    def _look_around(self) -> None:
+        """Tell a cluster that is lost from one that is busy."""
+        if not answers(self._address):
+            raise ClusterError(
+                f"the Ray cluster at {self._address} was lost; start it again and go on with "
+                "--resume, there or with --engine local"
+            )
+        now = time.monotonic()
+        if self._cpus():
+            self._no_cpus_since = None
+        elif now - (self._no_cpus_since or now) > PATIENCE_S:
+            raise ClusterError(
+                f"the Ray cluster at {self._address} has no CPU left; add a node with `ray start "
+                f"--address={self._address}` and go on with --resume"
+            )
+        else:
+            self._no_cpus_since = self._no_cpus_since or now
+
+    def _cpus(self) -> int:
+        return int(self._ray.cluster_resources().get("CPU", 0))
+
+
+class _Task(Future[Answer]):
+    """The outcome of a task; cancelling it ends the process that works on it."""
+
+    def __init__(self, ray: ModuleType, reference: Any) -> None:
+        super().__init__()
+        self._ray = ray
+        self._reference = reference
+        # Not ray.wait: it answers signals once a second, and with an exception of its own.
+        reference.future().add_done_callback(self._arrived)
+
+    def cancel(self) -> bool:
+        """End it now, wherever it is."""
+        reference = self._reference
+        if reference is not None and not self.done():
+            with suppress(Exception):  # a lost cluster does not listen
+                self._ray.cancel(reference, force=True)
+        return True
+
+    def _arrived(self, outcome: "Future[Any]") -> None:
+        """Take the result over, in a thread of Ray's."""
+        self._reference = None
+        try:
+            self.set_result(_owned(outcome.result()))
+        except BaseException as error:
+            self.set_exception(_explained(self._ray, error))
+
+
+def _owned(answer: Any) -> Any:
+    """Copy models out of the object store, so that its memory can be used again at once."""
+    if not isinstance(answer, Trained):
+        return answer
+    personal = None if answer.personal is None else answer.personal.copy()
+    return Trained(answer.model.copy(), personal, answer.alpha)
+
+
+def _explained(ray: ModuleType, error: BaseException) -> BaseException:
+    """What went wrong on the cluster, in this project's words where it is no bug."""
+    if isinstance(error, ray.exceptions.RayTaskError):
+        cause = error.cause
+        return cause if isinstance(cause, FedOrbitError) else error
+    if isinstance(error, ray.exceptions.TaskCancelledError):
+        return error
+    if isinstance(error, ray.exceptions.RayError):
+        what = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        return ClusterError(
+            f"a job was lost on the Ray cluster and could not be done in {RETRIES + 1} attempts "
+            f"({what}); see `ray status` and the nodes' memory, and go on with --resume"
+        )
+    return error
