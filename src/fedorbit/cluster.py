@@ -38,10 +38,13 @@ def ray_cluster(address: str | None = None) -> Iterator[ModuleType]:
             ray.init(joined, logging_level=logging.ERROR, log_to_driver=False, **options)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise ClusterError(_why_not_joined(joined, error)) from error
+    # Ray prints a page to standard output about every lost worker, and has no setting against it.
+    ray._private.worker._worker_logs_enabled = False
     try:
         yield ray
     finally:
         ray.shutdown()
+        ray._private.worker._worker_logs_enabled = True
 
 
 def _import_ray() -> ModuleType:

@@ -10,6 +10,7 @@ are held at a time are those of a few orbits, however many there are.
 """
 
 import heapq
+import time
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -21,8 +22,8 @@ from fedorbit.learning.jobs import LocalJob, Trained, TrainingData
 Result = TypeVar("Result")
 Program = Generator[list[LocalJob], list[Trained], Result]
 
-LOOK_AROUND_S = 5.0
-"""After so long without any result, see whether those who train are still there."""
+LOOK_AROUND_S = 1.0
+"""How often to see whether those who train are still there."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,12 @@ def run_programs(
     schedule = Schedule(programs, data)
     running: dict[Future[Trained], Place] = {}
     finished: SimpleQueue[Future[Trained]] = SimpleQueue()
+    next_look_s = 0.0
     try:
         while schedule.waiting or running:
+            if time.monotonic() >= next_look_s:
+                look_around()
+                next_look_s = time.monotonic() + LOOK_AROUND_S
             while schedule.waiting and len(running) < jobs_at_once:
                 place, job = schedule.next_job()
                 future = submit(place, job)
@@ -56,7 +61,6 @@ def run_programs(
             try:
                 future = finished.get(timeout=LOOK_AROUND_S)
             except Empty:
-                look_around()
                 continue
             place = running.pop(future)
             if schedule.deliver(place, future.result()):

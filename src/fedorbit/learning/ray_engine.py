@@ -30,8 +30,8 @@ RETRIES = 5
 """How often a job is begun again whose process or node has died."""
 JOBS_PER_CPU = 3
 """In flight: one is trained, and others wait at hand so that no CPU waits for the driver."""
-PATIENCE_S = 60.0
-"""How long a run waits for a cluster that has lost all its CPUs."""
+HEAD_PATIENCE_S, CPU_PATIENCE_S = 20.0, 60.0
+"""How long a run waits for a cluster's head, and for a node with a CPU, to come back."""
 NOTHING = np.empty(0, dtype=np.float32)
 
 
@@ -44,12 +44,13 @@ class RayEngine:
         self._asked = workers
         self._data = workshop.data
         self._address: str = ray.get_runtime_context().gcs_address
+        self._own_node = _own_node(ray)
         self._workshop = [ray.put(workshop)]
         as_task = ray.remote(num_cpus=1, max_retries=RETRIES)
         self._train, self._evaluate = as_task(ray_worker.train), as_task(ray_worker.evaluate)
         self._placed: dict[int, dict[int, tuple[Vector, Any]]] = {}
         """References to the vectors of each program's batch, by the vector's identity."""
-        self._no_cpus_since: float | None = None
+        self._lost_since: float | None = None
 
     @property
     def workers(self) -> int:
@@ -116,25 +117,37 @@ class RayEngine:
                 self._look_around()
 
     def _look_around(self) -> None:
-        """Tell a cluster that is lost from one that is busy."""
-        if not answers(self._address):
-            raise ClusterError(
-                f"the Ray cluster at {self._address} was lost; start it again and go on with "
-                "--resume, there or with --engine local"
-            )
-        now = time.monotonic()
-        if self._cpus():
-            self._no_cpus_since = None
-        elif now - (self._no_cpus_since or now) > PATIENCE_S:
-            raise ClusterError(
-                f"the Ray cluster at {self._address} has no CPU left; add a node with `ray start "
-                f"--address={self._address}` and go on with --resume"
-            )
+        """Tell a cluster that is lost from one that is busy.
+
+        Before Ray does: it ends this process, and what is not in a checkpoint would be gone.
+        """
+        if not answers(self._own_node):
+            self._has_lost("this machine's node of the", 0.0, "start it again")
+        elif not answers(self._address):
+            self._has_lost("the head of the", HEAD_PATIENCE_S, "start it again")
+        elif not self._cpus():
+            self._has_lost("the last CPU of the", CPU_PATIENCE_S, "add a node")
         else:
-            self._no_cpus_since = self._no_cpus_since or now
+            self._lost_since = None
+
+    def _has_lost(self, what: str, patience_s: float, remedy: str) -> None:
+        now = time.monotonic()
+        self._lost_since = self._lost_since or now
+        if now - self._lost_since >= patience_s:
+            raise ClusterError(
+                f"{what} Ray cluster at {self._address} was lost; {remedy} and go on with "
+                "--resume, or with --resume and --engine local on this machine alone"
+            )
 
     def _cpus(self) -> int:
         return int(self._ray.cluster_resources().get("CPU", 0))
+
+
+def _own_node(ray: ModuleType) -> str:
+    """HOST:PORT of the Ray process through which this machine takes part in the cluster."""
+    own = ray.get_runtime_context().get_node_id()
+    node = next(node for node in ray.nodes() if node["NodeID"] == own)
+    return f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}"
 
 
 class _Task(Future[Answer]):
