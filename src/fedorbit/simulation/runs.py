@@ -9,18 +9,20 @@ DIR/METHOD/summary.json  written when the method is done
 DIR/METHOD/checkpoint-*  the two newest states
 """
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fedorbit.cluster import ray_cluster
 from fedorbit.config import Config, load_config
 from fedorbit.config.files import dumps, flat_settings
 from fedorbit.config.schema import ElementsSection
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
 from fedorbit.methods import make_method
-from fedorbit.progress import Progress
+from fedorbit.progress import Progress, SilentProgress
 from fedorbit.simulation.claim import elements_name, new_folder, only_one, refuse_used
 from fedorbit.simulation.loop import NobodyWatches, RunProgress, StopRequested, run_rounds
 from fedorbit.simulation.provenance import what_counts
@@ -80,7 +82,8 @@ def run(
         make_method(name, config.methods.get(name, {}))
     if out is not None:  # before anything is put into somebody's folder
         refuse_used(Path(out), _element_file(config))
-    with new_folder(Path(out) if out is not None else None) as folder:
+    # Joined first: a wrong address leaves no folder behind.
+    with _joined(config, preparing), new_folder(None if out is None else Path(out)) as folder:
         refuse_used(folder, _element_file(config))  # another process may have just begun here
         world = build_world(config, preparing)
         config = _store(config, folder, world.trainer().name)
@@ -153,7 +156,9 @@ def _run_all(
             summary = read_summary(target)
             if summary is None:
                 world = world or build_world(config, preparing)
-                engine = engine or until_the_end.enter_context(world.engine())
+                if engine is None:
+                    until_the_end.enter_context(_joined(config, preparing))
+                    engine = until_the_end.enter_context(world.engine())
                 try:
                     summary = run_rounds(world, engine, name, method, target, progress)
                 except StopRequested as stop:
@@ -162,6 +167,20 @@ def _run_all(
             runs.append(MethodRun(name, target, summary))
     write_accuracy_figure(folder, {r.method: r.records for r in runs})
     return RunResult(folder, tuple(runs))
+
+
+@contextmanager
+def _joined(config: Config, preparing: Progress | None) -> Iterator[None]:
+    """Belong to the cluster that a configuration names, if it does."""
+    with ExitStack() as until_the_end:
+        if config.engine.kind == "ray":
+            progress = preparing or SilentProgress()
+            progress.start("joining the Ray cluster", 0, "")
+            try:
+                until_the_end.enter_context(ray_cluster(config.engine.ray_address))
+            finally:
+                progress.finish()
+        yield
 
 
 def _store(config: Config, folder: Path, backend: str) -> Config:
