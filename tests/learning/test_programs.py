@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedorbit.learning.jobs import LocalJob, Trained, TrainingData
-from fedorbit.learning.programs import Place, Schedule, run_programs
+from fedorbit.learning.programs import Schedule, Task, run_programs
 
 ORBITS, SATELLITES = 12, 5
 
@@ -30,8 +30,7 @@ def once(*satellites: int, epochs: int = 1):
 def drain(schedule: Schedule) -> list[int]:
     order = []
     while schedule.waiting:
-        _, job = schedule.next_job()
-        order.append(job.satellite)
+        order += [job.satellite for job in schedule.next_task().jobs]
     return order
 
 
@@ -51,18 +50,43 @@ def test_what_was_begun_is_finished_before_something_larger() -> None:
         yield batch(1, epochs=9)  # more than everything else
 
     schedule = Schedule({0: two_rounds(), 1: once(2, 3, 4)}, data_of(50, 50, 2, 3, 4))
-    first, _ = schedule.next_job()
-    assert schedule.next_job()[1].satellite == 4  # the second orbit is begun
-    schedule.deliver(first, Trained(np.zeros(1)))
+    first, second = schedule.next_task(), schedule.next_task()
+    assert second.jobs[0].satellite == 4  # the second orbit is begun
+    schedule.deliver(first, [Trained(np.zeros(1))])
     assert drain(schedule) == [3, 2, 1]
 
 
 def test_delivery_tells_when_a_program_goes_on() -> None:
     schedule = Schedule({0: once(0, 1)}, data_of(1, 1))
-    assert not schedule.deliver(Place(0, 1), Trained(np.ones(1)))
+    first, second = schedule.next_task(), schedule.next_task()
+    assert (first.numbers, second.numbers) == ([1], [0])
+    assert not schedule.deliver(first, [Trained(np.ones(1))])
     assert schedule.results == {}
-    assert schedule.deliver(Place(0, 0), Trained(np.zeros(1)))
+    assert schedule.deliver(second, [Trained(np.zeros(1))])
     assert schedule.results == {0: [0.0, 1.0]}  # in the order of the jobs, not of arrival
+
+
+def test_small_jobs_share_a_task_but_not_with_another_orbits() -> None:
+    schedule = Schedule({0: once(0, 1, 2, 3, 4), 1: once(5, 6)}, data_of(8, 5, 4, 3, 2, 2, 1))
+    tasks = []
+    while schedule.waiting:
+        tasks.append([job.satellite for job in schedule.next_task(images=9).jobs])
+    assert tasks == [[0], [1, 2], [3, 4], [5, 6]]
+
+
+@pytest.mark.parametrize(("least_tasks", "expected"), [(1, 1), (2, 2), (8, 8), (99, 8)])
+def test_a_round_has_enough_tasks_for_everybody(least_tasks: int, expected: int) -> None:
+    tasks = []
+
+    def submit(task: Task) -> Future:
+        tasks.append(task)
+        future: Future = Future()
+        future.set_result([Trained(np.zeros(1)) for _ in task.jobs])
+        return future
+
+    data, programs = data_of(*[10] * 8), {0: once(*range(8))}
+    run_programs(programs, data, submit, 3, task_images=1000, least_tasks=least_tasks)
+    assert len(tasks) == expected
 
 
 class Model:
@@ -81,13 +105,13 @@ def test_models_of_few_orbits_are_held_at_a_time(at_once: int) -> None:
             del trained
         return number
 
-    def submit(place: Place, job: LocalJob) -> Future:
+    def submit(task: Task) -> Future:
         nonlocal most
         most = max(most, len(alive))
-        model = Model()
-        alive.add(model)
+        models = [Model() for _ in task.jobs]
+        alive.update(models)
         future: Future = Future()
-        future.set_result(Trained(model))
+        future.set_result([Trained(model) for model in models])
         return future
 
     programs = {number: orbit(number) for number in range(ORBITS)}

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fedorbit.learning.jobs import LocalJob, Trained, TrainingData, batch_order
 from fedorbit.learning.parameters import Vector
-from fedorbit.learning.programs import Place, run_programs
 from fedorbit.learning.programs import Program as Program
+from fedorbit.learning.programs import Task, run_programs
 from fedorbit.learning.sgd import Trainer
 
 Result = TypeVar("Result")
@@ -80,8 +80,9 @@ class LocalEngine:
         self._pool.shutdown(wait=True, cancel_futures=True)
         torch.set_num_threads(self._threads_before)
 
-    def _submit(self, place: Place, job: LocalJob) -> "Future[Trained]":
-        return self._pool.submit(self._train, job)
+    def _submit(self, task: Task) -> "Future[list[Trained]]":
+        return self._pool.submit(self._train, task.jobs)
 
-    def _train(self, job: LocalJob) -> Trained:
-        return self._trainer.train(job, batch_order(self._data, job, self._seed))
+    def _train(self, jobs: list[LocalJob]) -> list[Trained]:
+        train, data, seed = self._trainer.train, self._data, self._seed
+        return [train(job, batch_order(data, job, seed)) for job in jobs]

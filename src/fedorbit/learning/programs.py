@@ -26,45 +26,54 @@ LOOK_AROUND_S = 1.0
 """How often to see whether those who train are still there."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a job comes from: its program, and its number among those that were yielded."""
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Jobs of one program that are done one after the other, in one place."""
 
     program: int
-    index: int
+    numbers: list[int]
+    """Which of the jobs that the program yielded."""
+    jobs: list[LocalJob]
 
 
 def run_programs(
     programs: Mapping[int, Program[Result]],
     data: TrainingData,
-    submit: Callable[[Place, LocalJob], "Future[Trained]"],
-    jobs_at_once: int,
+    submit: Callable[[Task], "Future[list[Trained]]"],
+    tasks_at_once: int,
     *,
+    task_images: int = 0,
+    least_tasks: int = 1,
     batch_done: Callable[[int], object] = lambda program: None,
     look_around: Callable[[], object] = lambda: None,
 ) -> dict[int, Result]:
-    """Run programs to their end, the largest batches first, and return their results by key."""
+    """Run programs to their end, the largest batches first, and return their results by key.
+
+    A task is one job; where tasks are dear, as many as train on `task_images` images in all, but
+    the round begins with at least so many tasks.
+    """
     schedule = Schedule(programs, data)
-    running: dict[Future[Trained], Place] = {}
-    finished: SimpleQueue[Future[Trained]] = SimpleQueue()
+    task_images = min(task_images, schedule.waiting_images // least_tasks)
+    running: dict[Future[list[Trained]], Task] = {}
+    finished: SimpleQueue[Future[list[Trained]]] = SimpleQueue()
     next_look_s = 0.0
     try:
         while schedule.waiting or running:
             if time.monotonic() >= next_look_s:
                 look_around()
                 next_look_s = time.monotonic() + LOOK_AROUND_S
-            while schedule.waiting and len(running) < jobs_at_once:
-                place, job = schedule.next_job()
-                future = submit(place, job)
-                running[future] = place
+            while schedule.waiting and len(running) < tasks_at_once:
+                task = schedule.next_task(task_images)
+                future = submit(task)
+                running[future] = task
                 future.add_done_callback(finished.put)
             try:
                 future = finished.get(timeout=LOOK_AROUND_S)
             except Empty:
                 continue
-            place = running.pop(future)
-            if schedule.deliver(place, future.result()):
-                batch_done(place.program)
+            task = running.pop(future)
+            if schedule.deliver(task, future.result()):
+                batch_done(task.program)
     except BaseException:
         for future in running:
             future.cancel()
@@ -72,10 +81,19 @@ def run_programs(
     return schedule.results
 
 
-def job_cost(job: LocalJob, data: TrainingData) -> int:
+def job_images(job: LocalJob, data: TrainingData) -> int:
     """How long a job takes, in images."""
     models = 1 if job.personal is None else 2
     return models * job.epochs * len(data.samples_of(job.satellite))
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A job that could start now."""
+
+    images: int
+    number: int
+    job: LocalJob
 
 
 class Schedule(Generic[Result]):
@@ -85,8 +103,9 @@ class Schedule(Generic[Result]):
         self.results: dict[int, Result] = {}
         self._programs = programs
         self._data = data
-        self._batches: list[tuple[int, int, list[tuple[Place, LocalJob]]]] = []
-        self._begun: list[tuple[Place, LocalJob]] = []
+        self._batches: list[tuple[int, int, int, list[_Waiting]]] = []
+        self._begun: list[_Waiting] = []
+        self._begun_program = 0
         self._trained: dict[int, list[Trained | None]] = {}
         self._missing: dict[int, int] = {}
         self._count = 0
@@ -98,20 +117,36 @@ class Schedule(Generic[Result]):
         """Whether there is a job that could start now."""
         return bool(self._begun or self._batches)
 
-    def next_job(self) -> tuple[Place, LocalJob]:
-        """Take the largest job of the batch that was begun, or else of the largest batch."""
-        if not self._begun:
-            _, _, self._begun = heapq.heappop(self._batches)
-        return self._begun.pop()
+    @property
+    def waiting_images(self) -> int:
+        """What all batches have to train on that were not begun."""
+        return sum(-images for images, *_ in self._batches)
 
-    def deliver(self, place: Place, trained: Trained) -> bool:
-        """Hand a trained model to its program; return whether it had all and went on."""
-        key = place.program
-        self._trained[key][place.index] = trained
-        self._missing[key] -= 1
+    def next_task(self, images: int = 0) -> Task:
+        """Take the largest job of the batch that was begun, or else of the largest batch.
+
+        And with it the next ones of that batch, up to so many images in all.
+        """
+        if not self._begun:
+            _, _, self._begun_program, self._begun = heapq.heappop(self._batches)
+        taken = [self._begun.pop()]
+        images -= taken[0].images
+        while self._begun and self._begun[-1].images <= images:
+            taken.append(self._begun.pop())
+            images -= taken[-1].images
+        numbers, jobs = [each.number for each in taken], [each.job for each in taken]
+        return Task(self._begun_program, numbers, jobs)
+
+    def deliver(self, task: Task, trained: list[Trained]) -> bool:
+        """Hand trained models to their program; return whether it had all and went on."""
+        key = task.program
+        for number, result in zip(task.numbers, trained, strict=True):
+            self._trained[key][number] = result
+        self._missing[key] -= len(trained)
         if self._missing[key]:
             return False
         # Nothing here holds the models while the program aggregates them and goes on.
+        trained.clear()
         self._advance(key, [result for result in self._trained.pop(key) if result is not None])
         return True
 
@@ -126,8 +161,8 @@ class Schedule(Generic[Result]):
             return
         self._trained[key] = [None] * len(jobs)
         self._missing[key] = len(jobs)
-        batch = [(Place(key, index), job) for index, job in enumerate(jobs)]
-        batch.sort(key=lambda entry: job_cost(entry[1], self._data))  # taken from the end
-        cost = sum(job_cost(job, self._data) for job in jobs)
+        batch = [_Waiting(job_images(job, self._data), n, job) for n, job in enumerate(jobs)]
+        batch.sort(key=lambda each: each.images)  # taken from the end
         self._count += 1  # among equals the oldest
-        heapq.heappush(self._batches, (-cost, self._count, batch))
+        images = sum(each.images for each in batch)
+        heapq.heappush(self._batches, (-images, self._count, key, batch))

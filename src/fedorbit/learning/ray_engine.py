@@ -18,21 +18,22 @@ from numpy.typing import NDArray
 from fedorbit.cluster import answers
 from fedorbit.errors import ClusterError, FedOrbitError
 from fedorbit.learning import ray_worker
-from fedorbit.learning.jobs import LocalJob, Trained
+from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
-from fedorbit.learning.programs import LOOK_AROUND_S, Place, Program, run_programs
-from fedorbit.learning.ray_worker import Workshop
+from fedorbit.learning.programs import LOOK_AROUND_S, Program, Task, run_programs
+from fedorbit.learning.ray_worker import VECTORS, Workshop
 
 Result = TypeVar("Result")
 Answer = TypeVar("Answer")
 
 RETRIES = 5
 """How often a job is begun again whose process or node has died."""
-JOBS_PER_CPU = 3
-"""In flight: one is trained, and others wait at hand so that no CPU waits for the driver."""
+TASKS_PER_CPU = 3
+"""In flight: one is done, and others wait at hand so that no CPU waits for the driver."""
+TASK_IMAGES, LEAST_TASKS_PER_CPU = 2000, 4
+"""Small jobs share a task, which costs the driver milliseconds; but all CPUs get several."""
 HEAD_PATIENCE_S, CPU_PATIENCE_S = 20.0, 60.0
 """How long a run waits for a cluster's head, and for a node with a CPU, to come back."""
-NOTHING = np.empty(0, dtype=np.float32)
 
 
 class RayEngine:
@@ -48,7 +49,7 @@ class RayEngine:
         self._workshop = [ray.put(workshop)]
         as_task = ray.remote(num_cpus=1, max_retries=RETRIES)
         self._train, self._evaluate = as_task(ray_worker.train), as_task(ray_worker.evaluate)
-        self._placed: dict[int, dict[int, tuple[Vector, Any]]] = {}
+        self._in_use: dict[int, dict[int, tuple[Vector, Any]]] = {}
         """References to the vectors of each program's batch, by the vector's identity."""
         self._lost_since: float | None = None
 
@@ -59,25 +60,28 @@ class RayEngine:
 
     def run(self, programs: Mapping[int, Program[Result]]) -> dict[int, Result]:
         """Run programs to their end, the largest first, and return their results by key."""
+        workers = self.workers
         try:
             return run_programs(
                 programs,
                 self._data,
                 self._submit,
-                self._asked or JOBS_PER_CPU * self.workers,
-                batch_done=self._placed.pop,
+                self._asked or TASKS_PER_CPU * workers,
+                task_images=TASK_IMAGES,
+                least_tasks=LEAST_TASKS_PER_CPU * workers,
+                batch_done=self._in_use.pop,
                 look_around=self._look_around,
             )
         finally:
-            self._placed.clear()
+            self._in_use.clear()
 
     def evaluate(
         self, models: list[Vector], samples: list[NDArray[np.int64]]
     ) -> list[tuple[int, float]]:
         """Evaluate each model on its samples: number right, and sum of losses."""
         pairs = zip(models, samples, strict=True)
-        futures: list[_Task[tuple[int, float]]] = [
-            _Task(self._ray, self._evaluate.remote(self._workshop, model, mine))
+        futures: list[_Outcome[tuple[int, float]]] = [
+            _Outcome(self._ray, self._evaluate.remote(self._workshop, model, mine))
             for model, mine in pairs
         ]
         try:
@@ -91,21 +95,30 @@ class RayEngine:
         """Let the cluster forget the data; whoever joined the cluster leaves it."""
         self._workshop.clear()
 
-    def _submit(self, place: Place, job: LocalJob) -> "Future[Trained]":
-        vectors = (job.start, job.anchor, job.correction, job.personal)
-        bare = replace(job, start=NOTHING, anchor=None, correction=None, personal=None)
-        references = [self._place(place.program, vector) for vector in vectors]
-        return _Task(self._ray, self._train.remote(self._workshop, bare, *references))
+    def _submit(self, task: Task) -> "Future[list[Trained]]":
+        places: dict[int, int] = {}
+        references: list[Any] = []
 
-    def _place(self, program: int, vector: Vector | None) -> Any:
+        def place(vector: Vector | None) -> int | None:
+            if vector is None:
+                return None
+            if id(vector) not in places:
+                places[id(vector)] = len(references)
+                references.append(self._sent(task.program, vector))
+            return places[id(vector)]
+
+        uses = [tuple(place(getattr(job, name)) for name in VECTORS) for job in task.jobs]
+        nothing: dict[str, Any] = dict.fromkeys(VECTORS)
+        bare = [replace(job, **nothing) for job in task.jobs]
+        return _Outcome(self._ray, self._train.remote(self._workshop, bare, uses, *references))
+
+    def _sent(self, program: int, vector: Vector) -> Any:
         """Put a vector where tasks find it, once for all jobs of a batch that share it."""
-        if vector is None:
-            return None
-        placed = self._placed.setdefault(program, {})
-        if id(vector) not in placed:
+        sent = self._in_use.setdefault(program, {})
+        if id(vector) not in sent:
             # The vector is kept beside its reference: nobody else gets its identity meanwhile.
-            placed[id(vector)] = vector, self._ray.put(np.asarray(vector))
-        return placed[id(vector)][1]
+            sent[id(vector)] = vector, self._ray.put(np.asarray(vector))
+        return sent[id(vector)][1]
 
     def _result(self, future: "Future[Answer]") -> Answer:
         while True:
@@ -150,7 +163,7 @@ def _own_node(ray: ModuleType) -> str:
     return f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}"
 
 
-class _Task(Future[Answer]):
+class _Outcome(Future[Answer]):
     """The outcome of a task; cancelling it ends the process that works on it."""
 
     def __init__(self, ray: ModuleType, reference: Any) -> None:
@@ -179,10 +192,13 @@ class _Task(Future[Answer]):
 
 def _owned(answer: Any) -> Any:
     """Copy models out of the object store, so that its memory can be used again at once."""
-    if not isinstance(answer, Trained):
+    if not isinstance(answer, list):
         return answer
-    personal = None if answer.personal is None else answer.personal.copy()
-    return Trained(answer.model.copy(), personal, answer.alpha)
+    return [Trained(t.model.copy(), _copy(t.personal), t.alpha) for t in answer]
+
+
+def _copy(vector: Vector | None) -> Vector | None:
+    return None if vector is None else vector.copy()
 
 
 def _explained(ray: ModuleType, error: BaseException) -> BaseException:

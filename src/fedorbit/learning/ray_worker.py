@@ -32,6 +32,8 @@ from fedorbit.learning.parameters import Vector
 from fedorbit.learning.sgd import Trainer
 from fedorbit.randomness import generator
 
+VECTORS = ("start", "anchor", "correction", "personal")
+"""What is large in a job."""
 PROBE_SAMPLES, PROBE_EPOCHS = 64, 2
 
 
@@ -124,20 +126,23 @@ def probe(trainer: Trainer, data: TrainingData, parameters: int) -> str:
 
 
 def train(
-    workshop: list[Any],
-    job: LocalJob,
-    start: Vector,
-    anchor: Vector | None,
-    correction: Vector | None,
-    personal: Vector | None,
-) -> Trained:
-    """Do a job; its vectors come beside it, since all satellites of an orbit share them.
+    workshop: list[Any], jobs: list[LocalJob], uses: list[tuple[int | None, ...]], *vectors: Vector
+) -> list[Trained]:
+    """Do jobs one after the other; `uses` says which of the vectors belong to which job.
 
-    The reference to the workshop comes in a list, which keeps Ray from loading it for every job.
+    Vectors come beside the jobs, since all satellites of an orbit share them. The reference to the
+    workshop comes in a list, which keeps Ray from loading it for every task.
     """
     trainer, data, seed = _opened(workshop[0])
-    job = replace(job, start=start, anchor=anchor, correction=correction, personal=personal)
-    return trainer.train(job, batch_order(data, job, seed))
+    trained = []
+    for job, places in zip(jobs, uses, strict=True):
+        own: dict[str, Any] = {
+            name: None if place is None else vectors[place]
+            for name, place in zip(VECTORS, places, strict=True)
+        }
+        job = replace(job, **own)
+        trained.append(trainer.train(job, batch_order(data, job, seed)))
+    return trained
 
 
 def evaluate(workshop: list[Any], model: Vector, samples: NDArray[np.int64]) -> tuple[int, float]:
