@@ -104,7 +104,8 @@ def _why_not_joined(address: str, error: BaseException) -> str:
         return f"no Ray runs on this machine ({reason}); start it with `ray start --head`"
     return (
         f"the Ray cluster at {address!r} cannot be joined ({reason}); this machine must be a node "
-        f"of it: `ray start --address={address}`"
+        f"of it, by `ray start --address={address}`, and have its token if it asks for one, with "
+        "RAY_AUTH_MODE=token set"
     )
 
 
