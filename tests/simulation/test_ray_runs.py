@@ -182,3 +182,12 @@ def test_a_wrong_address_leaves_no_folder(
     assert stop.value.code == 2
     assert capsys.readouterr().err.startswith("fedorbit: no Ray cluster answers at '127.0.0.1:1'")
     assert not (tmp_path / "run").exists()
+
+
+def test_an_address_and_the_local_engine_exclude_each_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["run", "--ray-address", "127.0.0.1:1", "--engine", "local"])
+    assert stop.value.code == 2
+    assert "cannot be used with --engine local; leave out one of the two" in capsys.readouterr().err
