@@ -3,7 +3,7 @@
 One round of satellites with 16, 128 and 1024 images each (synthetic 32x32, LeNet, five epochs) is
 trained by as many local threads as there are CPUs and by Ray, alternately, and the ratio of the
 times is printed; the bits are compared, too. First on one node with all CPUs of this machine, then
-on two nodes of one CPU each against two threads. Beside the ratio: tasks per second, bytes per
+on two nodes of one CPU each against two threads. Beside the ratio: jobs per second, bytes per
 round between driver and workers (models out, once per orbit, and back, once per satellite), and
 the driver's peak memory, in a process of its own per line.
 Usage: python benchmarks/ray_overhead.py [repeats] [satellites]
@@ -104,14 +104,14 @@ def measure(nodes: int, samples: int, satellites: int, repeats: int) -> dict[str
         local.close()
     model_bytes = 4 * world.spec.layout.size
     orbits = satellites // SATELLITES_PER_ORBIT
-    per_task_ms = [
+    per_job_ms = [
         1e3 * (ray - alone) * workers / satellites
         for ray, alone in zip(seconds["ray"], seconds["local"], strict=True)
     ]
     return {
         "ratio": spread(ratios(seconds["ray"], seconds["local"])),
-        "per_task_ms": spread(per_task_ms),
-        "tasks_per_s": satellites / min(seconds["ray"]),
+        "per_job_ms": spread(per_job_ms),
+        "jobs_per_s": satellites / min(seconds["ray"]),
         "round_bytes": model_bytes * (orbits + satellites),
         "peak_bytes": peak_bytes,
     }
@@ -131,15 +131,15 @@ def in_own_process(*arguments: int) -> dict[str, float]:
 
 def main(repeats: int, satellites: int) -> None:
     print(
-        "nodes  images  Ray / local              ms per task more         tasks/s  MB/round  "
+        "nodes  images  Ray / local              ms per job more          jobs/s   MB/round  "
         "driver's peak"
     )
     for nodes in (1, 2):
         for samples in SAMPLES:
             row = in_own_process(nodes, samples, satellites, repeats)
             print(
-                f"{nodes:5}  {samples:6}  {row['ratio']:23}  {row['per_task_ms']:23}  "
-                f"{row['tasks_per_s']:7.0f}  {row['round_bytes'] / 1e6:8.1f}  "
+                f"{nodes:5}  {samples:6}  {row['ratio']:23}  {row['per_job_ms']:23}  "
+                f"{row['jobs_per_s']:7.0f}  {row['round_bytes'] / 1e6:8.1f}  "
                 f"{row['peak_bytes'] / MIB:5.0f} MiB",
                 flush=True,
             )

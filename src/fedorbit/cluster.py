@@ -99,7 +99,7 @@ def _own_signal_handler() -> Iterator[None]:
 def _why_not_joined(address: str, error: BaseException) -> str:
     reason = _first_line(error)
     if address == "local":
-        return f"Ray does not start on this machine ({reason}); see its logs in /tmp/ray"
+        return f"Ray does not start on this machine ({reason}); free memory, or use --engine local"
     if address == "auto":
         return f"no Ray runs on this machine ({reason}); start it with `ray start --head`"
     return (
