@@ -3,6 +3,7 @@
 #   make test      the same with the test tools, then ruff, mypy and pytest
 # And for those who work on it:
 #   make bench     measure speed and memory as in docs/performance.md; best on an idle machine
+#   make bench-ray what training on a Ray cluster costs, on one node and on two
 #   make figures   draw the pictures in the README and docs again
 #   make lock      write constraints.txt anew from the newest releases
 #   make clean     remove .venv and everything that was built
@@ -12,7 +13,7 @@ BIN := .venv/bin
 # Builds happen in their own environment: PIP_CONSTRAINT pins those too.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test bench figures lock clean
+.PHONY: help demo test bench bench-ray figures lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -55,6 +56,10 @@ bench: .venv/installed
 	$(BIN)/python benchmarks/orbits_scale.py
 	$(BIN)/python benchmarks/against_flower.py --method fedavg --repeats 3
 	$(BIN)/python benchmarks/against_flower.py --method fedorbit --repeats 1
+
+bench-ray: .venv/installed
+	$(PIP_INSTALL) --editable '.[ray]'
+	$(BIN)/python benchmarks/ray_overhead.py
 
 # The pictures in the README and docs, from the commands shown there.
 figures: .venv/installed

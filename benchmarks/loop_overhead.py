@@ -78,8 +78,8 @@ def main(dataset: str, rounds: int, preset: str) -> None:
     changes = [f"data.name={dataset}", f"run.rounds={rounds}", "engine.workers=1"]
     world = RecordedWorld(**vars(build_world(load_config(preset, changes))))
     watch = BareAfterEachRound(world)
-    with tempfile.TemporaryDirectory() as folder:
-        run_rounds(world, "fedorbit", FedOrbit(), Path(folder), watch)
+    with tempfile.TemporaryDirectory() as folder, world.engine() as engine:
+        run_rounds(world, engine, "fedorbit", FedOrbit(), Path(folder), watch)
     ratios = [a / b for a, b in zip(watch.whole_s, watch.bare_s, strict=True)]
     cost = 100.0 * (1.0 - sum(watch.bare_s) / sum(watch.whole_s))
     low, middle, high = (100.0 * (r - 1.0) for r in (min(ratios), median(ratios), max(ratios)))

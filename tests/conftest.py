@@ -2,10 +2,13 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.two_nodes import TwoNodes, start_two_nodes
 
 # Shared machines are slow at times: a deadline would fail a test for its neighbours' load.
 settings.register_profile("fedorbit", deadline=None, derandomize=True)
@@ -33,3 +36,11 @@ def real_data() -> Path:
             f"EuroSAT_RGB.zip is not in {folder}; set FEDORBIT_DATA to the folder that holds it"
         )
     return folder
+
+
+@pytest.fixture(scope="session")
+def two_nodes() -> Iterator[TwoNodes]:
+    """A Ray cluster of two nodes with one CPU each, both on this machine."""
+    pytest.importorskip("ray", reason="Ray is not installed; pip install 'fedorbit[ray]'")
+    with start_two_nodes() as nodes:
+        yield nodes

@@ -200,14 +200,15 @@ def _software(torch_error: str) -> Iterator[Finding]:
         gpu = "CUDA: " + (torch.cuda.get_device_name() if torch.cuda.is_available() else "none")
         yield Finding(topic, "PyTorch", torch.__version__, f"{torch.__version__} ({gpu})")
     for extra, packages in _extras().items():
-        missing = [package for package in packages if not _installed(package)]
+        missing = [package for package in packages if _version(package) is None]
         name = f"extra {extra}"
         if missing:
             text = f"not installed ({', '.join(missing)})"
             remedy = f"if you want it: pip install 'fedorbit[{extra}]'"
             yield Finding(topic, name, False, text, "absent", remedy)
         else:
-            yield Finding(topic, name, True, ", ".join(packages))
+            versions = (f"{package} {_version(package)}" for package in packages)
+            yield Finding(topic, name, True, ", ".join(versions))
 
 
 def _extras() -> dict[str, list[str]]:
@@ -222,12 +223,12 @@ def _extras() -> dict[str, list[str]]:
     return extras
 
 
-def _installed(package: str) -> bool:
+def _version(package: str) -> str | None:
+    """Which version is installed, if any."""
     try:
-        importlib.metadata.version(package)
+        return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+        return None
 
 
 # --- Storage and data ---------------------------------------------------------------------------

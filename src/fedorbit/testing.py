@@ -20,7 +20,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from fedorbit.config import Config
-from fedorbit.learning.engine import Engine
+from fedorbit.learning.engine import LocalEngine
 from fedorbit.methods.base import Method, State
 from fedorbit.methods.fleet import Fleet
 from fedorbit.simulation.world import World, build_world
@@ -84,7 +84,7 @@ def small_world(
 @contextmanager
 def fleet_of(world: World, workers: int = 1) -> Iterator[Fleet]:
     """Lend a fleet for a while."""
-    engine = Engine(world.trainer(), world.data, world.config.seed, workers)
+    engine = LocalEngine(world.trainer(), world.data, world.config.seed, workers)
     try:
         yield world.fleet(engine)
     finally:

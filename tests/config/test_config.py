@@ -366,3 +366,22 @@ def test_overrides_of_methods(override: str, methods: dict[str, dict[str, object
 
 def test_the_papers_preset_compares_all_methods_with_floor_and_ceiling() -> None:
     assert set(load_config("paper").run.method) == set(METHODS)
+
+
+def test_the_engine_may_be_named_in_one_word(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('engine = "ray"\nextends = "paper"\n')
+    for config in (
+        load_config(file, ["engine.workers=3"]),
+        load_config("paper", ["engine.workers=3", "engine=ray"]),
+        load_config("paper", ["engine=ray", "engine.workers=3"]),
+    ):
+        assert (config.engine.kind, config.engine.workers) == ("ray", 3)
+    assert Config.model_validate({"engine": "ray"}).engine.kind == "ray"
+    with pytest.raises(ConfigError, match=r"engine\.kind must be one of 'local', 'ray', got 'rya'"):
+        load_config("paper", ["engine=rya"])
+
+
+def test_a_cluster_trains_on_cpus() -> None:
+    with pytest.raises(ConfigError, match='device must be "cpu" with kind "ray", got \'cuda\''):
+        load_config("paper", ["engine=ray", "engine.device=cuda"])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedorbit.learning.engine import Engine
+from fedorbit.learning.engine import LocalEngine
 from fedorbit.learning.jobs import LocalJob, Trained, TrainingData
 
 
@@ -58,7 +58,7 @@ def relay(satellites: list[int], rounds: int):
 
 
 def test_programs_get_their_own_results_in_order(data) -> None:
-    engine = Engine(Recorder(), data, seed=0, workers=3)
+    engine = LocalEngine(Recorder(), data, seed=0, workers=3)
     results = engine.run({7: relay([0, 1], 2), 9: relay([4], 3)})
     engine.close()
     assert results == {7: 2 * (5 + 50) / 2, 9: 3 * 40.0}
@@ -66,7 +66,7 @@ def test_programs_get_their_own_results_in_order(data) -> None:
 
 def test_the_largest_job_starts_first(data) -> None:
     recorder = Recorder()
-    engine = Engine(recorder, data, seed=0, workers=1)
+    engine = LocalEngine(recorder, data, seed=0, workers=1)
     engine.run({o: relay([o], 1) for o in (0, 1, 2, 4)})
     engine.close()
     assert recorder.started == [1, 4, 2, 0]
@@ -74,7 +74,7 @@ def test_the_largest_job_starts_first(data) -> None:
 
 def test_all_workers_work(data) -> None:
     recorder = Recorder()
-    engine = Engine(recorder, data, seed=0, workers=3)
+    engine = LocalEngine(recorder, data, seed=0, workers=3)
     engine.run({o: relay([0, 1, 2], 5) for o in range(6)})
     engine.close()
     assert len(recorder.threads) == 3
@@ -85,7 +85,7 @@ def test_a_program_without_jobs_and_no_program_at_all(data) -> None:
         assert (yield []) == []
         return "done"
 
-    engine = Engine(Recorder(), data, seed=0, workers=2)
+    engine = LocalEngine(Recorder(), data, seed=0, workers=2)
     assert engine.run({0: nothing_to_do(), 1: relay([0], 1)}) == {0: "done", 1: 5.0}
     assert engine.run({}) == {}
     engine.close()
@@ -94,14 +94,14 @@ def test_a_program_without_jobs_and_no_program_at_all(data) -> None:
 def test_a_failing_job_fails_the_run(data) -> None:
     recorder = Recorder()
     recorder.fail_on = 2
-    engine = Engine(recorder, data, seed=0, workers=2)
+    engine = LocalEngine(recorder, data, seed=0, workers=2)
     with pytest.raises(RuntimeError, match="broken satellite"):
         engine.run({0: relay([0, 1, 2], 1)})
     engine.close()
 
 
 def test_evaluation_keeps_the_order(data) -> None:
-    engine = Engine(Recorder(), data, seed=0, workers=3)
+    engine = LocalEngine(Recorder(), data, seed=0, workers=3)
     models = [np.full(2, i, dtype=np.float32) for i in range(5)]
     results = engine.evaluate(models, [np.arange(i) for i in range(5)])
     engine.close()
@@ -112,7 +112,7 @@ def test_pytorch_gets_its_threads_back(data) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        engine = Engine(Recorder(), data, seed=0, workers=1)
+        engine = LocalEngine(Recorder(), data, seed=0, workers=1)
         assert torch.get_num_threads() == 1
         engine.close()
         assert torch.get_num_threads() == 3

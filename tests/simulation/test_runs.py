@@ -12,6 +12,7 @@ import pytest
 import fedorbit as fo
 from fedorbit.config import Config
 from fedorbit.errors import ConfigError, ModelError, RunError
+from fedorbit.learning.engine import LocalEngine
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.simulation import checkpoint, loop, runs
 from fedorbit.simulation.records import headline, read_records
@@ -322,13 +323,13 @@ def test_evaluate_every_few_rounds(tmp_path: Path) -> None:
 
 def test_models_that_did_not_change_are_not_evaluated_again(tmp_path: Path, monkeypatch) -> None:
     evaluated = []
-    original = loop.Engine.evaluate
+    original = LocalEngine.evaluate
 
     def counting(self, models, samples):
         evaluated.append(len(models))
         return original(self, models, samples)
 
-    monkeypatch.setattr(loop.Engine, "evaluate", counting)
+    monkeypatch.setattr(LocalEngine, "evaluate", counting)
     result = fo.run(small(run={"method": "fedavg"}), tmp_path / "run")
     for count, record in zip(evaluated[1:], result.runs[0].records[1:], strict=True):
         assert (count > 0) == bool(record["visible"])

@@ -22,7 +22,8 @@ from fedorbit.cli.output import (
     stdout,
 )
 from fedorbit.config import Config, load_config
-from fedorbit.errors import RunError
+from fedorbit.config.files import literal
+from fedorbit.errors import ConfigError, RunError
 from fedorbit.simulation.records import Record
 
 DEFAULT = "quickstart"
@@ -62,6 +63,22 @@ def run(
         typer.Option("--resume", metavar="DIR", help="Go on with a run that was stopped."),
     ] = None,
     track: Track = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="local|ray",
+            help="Train with threads of this process, or on a Ray cluster.",
+        ),
+    ] = None,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            "--ray-address",
+            metavar="HOST:PORT",
+            help="The cluster; implies --engine ray. Without it RAY_ADDRESS, or Ray starts here.",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -83,6 +100,8 @@ def run(
     fedorbit run --track tensorboard --out runs/seen  [dim]--resume takes it, too[/dim]
 
     fedorbit run -o onboard.samples_per_s=50 -o onboard.deadline=true  [dim]slow satellites[/dim]
+
+    fedorbit run paper --ray-address 10.0.0.1:6379  [dim]the same result, on a cluster[/dim]
     """
     from fedorbit.simulation import runs  # PyTorch takes a second to import
     from fedorbit.simulation.loop import StopRequested
@@ -91,6 +110,7 @@ def run(
     if method:
         changes.append(f"run.method=[{', '.join(repr(name) for name in method)}]")
     changes += [f"tracking.{tracker}=true" for tracker in track or []]
+    changes += _engine_changes(engine, ray_address)
     if resume is not None and out is not None:
         raise RunError(
             f"--out {out} cannot be used with --resume {resume}: a run goes on in its own folder; "
@@ -200,6 +220,19 @@ class RichRunProgress:
         if self._bar is not None:
             self._bar.stop()
         self._bar = None
+
+
+def _engine_changes(engine: str | None, ray_address: str | None) -> list[str]:
+    """Spell the options about the engine as overrides."""
+    if ray_address is not None and engine == "local":
+        raise ConfigError(
+            f"--ray-address {ray_address} cannot be used with --engine local; leave out one of "
+            "the two"
+        )
+    changes = [] if engine is None else [f"engine.kind={literal(engine)}"]
+    if ray_address is not None:
+        changes += ['engine.kind="ray"', f"engine.ray_address={literal(ray_address)}"]
+    return changes
 
 
 def _slow_path_notice(config: Config) -> str:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from fedorbit.config.bundled import bundled_name
 from fedorbit.config.explain import nearest
-from fedorbit.config.schema import CHOICES, LONDON
+from fedorbit.config.schema import CHOICES, LONDON, spelled_out
 from fedorbit.errors import ConfigError
 
 Values = dict[str, Any]
@@ -73,6 +73,7 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> Values:
 
     A table of which another `kind` or `scheme` is chosen starts afresh.
     """
+    base, changes = spelled_out(base), spelled_out(changes)
     merged = _overlaid(base, changes)
     for section, (key, default) in CHOICES.items():
         old, new = base.get(section), changes.get(section)
@@ -109,7 +110,7 @@ def apply_overrides(values: Values, overrides: Iterable[str]) -> Values:
         change: Values = {parts[-1]: value}
         for part in reversed(parts[:-1]):
             change = {part: change}
-        changes = _overlaid(changes, change)
+        changes = _overlaid(changes, spelled_out(change))
     values = merge(values, changes)
     for parts, value, override in in_stations:
         values = _override_station(values, parts, value, override)

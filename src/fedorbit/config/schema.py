@@ -1,5 +1,6 @@
 """What a user may set. Defaults are the paper's values unless a description says otherwise."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -12,11 +13,20 @@ from fedorbit.config.onboard import MAX_SATELLITES, LinkRatesSection, OnboardSec
 from fedorbit.config.section import Section as Section
 from fedorbit.orbits.earth import as_utc
 
+SHORT = {"engine": "kind"}
+"""Tables that may be written as one word: `engine = "ray"` stands for `engine.kind = "ray"`."""
+
 CHOICES = {"constellation": ("kind", "walker"), "partition": ("scheme", "dirichlet")}
 """Keys that choose what else a table may hold, and what they are when left out."""
 
 MAX_SATELLITES_PER_PLANE = 10_000
 FIRST_START, END_OF_STARTS = datetime(1957, 1, 1, tzinfo=UTC), datetime(2201, 1, 1, tzinfo=UTC)
+
+
+def spelled_out(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Write tables that are given as one word in full."""
+    words = {table: key for table, key in SHORT.items() if isinstance(values.get(table), str)}
+    return {**values, **{table: {key: values[table]} for table, key in words.items()}}
 
 
 class WalkerSection(Section):
@@ -300,12 +310,35 @@ class RunSection(Section):
 class EngineSection(Section):
     """How it is run; no setting here but the backend changes a result."""
 
+    kind: Literal["local", "ray"] = Field(
+        "local", description="local: threads of this process; ray: tasks on a Ray cluster"
+    )
     backend: Literal["auto", "kernel", "torch"] = Field(
         "auto", description="who trains; auto: the C kernel for lenet where it was built"
     )
     device: str = Field("cpu", description="for the torch backend: cpu, cuda, cuda:1 …")
-    workers: int = Field(0, ge=0, le=1024, description="threads; 0: one per core")
+    workers: int = Field(
+        0, ge=0, le=1024, description="jobs at a time; 0: one per core, of all nodes with ray"
+    )
     checkpoint_every: int = Field(10, ge=1, le=10_000_000, description="rounds")
+    ray_address: str | None = Field(
+        None,
+        description="HOST:PORT of the cluster; else RAY_ADDRESS, else Ray starts on this machine",
+    )
+    ray_data: Literal["object-store", "path"] = Field(
+        "object-store",
+        description="object-store: images are sent to every node once; path: every node has the "
+        "prepared dataset, in its own cache folder or where this machine has it",
+    )
+
+    @model_validator(mode="after")
+    def _cpu_on_clusters(self) -> Self:
+        if self.kind == "ray" and self.device != "cpu":
+            raise ValueError(
+                f'device must be "cpu" with kind "ray", got {self.device!r}; one process per CPU '
+                "would not fit on a GPU"
+            )
+        return self
 
 
 class TrackingSection(Section):
@@ -388,7 +421,7 @@ class Config(Section):
     def _default_choices(cls, values: Any) -> Any:
         """Let a file leave out `kind` and `scheme`: the paper's are walker and dirichlet."""
         if isinstance(values, dict):
-            values = dict(values)
+            values = spelled_out(values)
             for section, (key, choice) in CHOICES.items():
                 if isinstance(values.get(section), dict):
                     values[section] = {key: choice, **values[section]}

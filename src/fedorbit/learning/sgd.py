@@ -93,7 +93,7 @@ class TorchTrainer:
         step = _Step(self._settings, job.rate, self._device, len(job.start))
         workspace = self._workspace()
         weights, gradient = workspace.weights, workspace.gradient
-        weights.copy_(torch.from_numpy(job.start))
+        weights.copy_(_tensor(job.start))
         anchor = self._tensor(job.anchor) if job.pull else None
         correction = self._tensor(job.correction)
         for images, labels in self._batches(order):
@@ -131,7 +131,7 @@ class TorchTrainer:
         """Return how many samples are classified right, and the sum of their losses."""
         workspace = self._workspace()
         workspace.module.eval()
-        workspace.weights.copy_(torch.from_numpy(model))
+        workspace.weights.copy_(_tensor(model))
         correct, loss = 0, 0.0
         with torch.no_grad():
             for begin in range(0, len(samples), EVALUATION_BATCH):
@@ -194,7 +194,7 @@ class TorchTrainer:
         return workspace
 
     def _tensor(self, vector: Vector | None) -> Tensor | None:
-        return None if vector is None else torch.from_numpy(vector.copy()).to(self._device)
+        return None if vector is None else _tensor(vector).to(self._device)
 
 
 class _Step:
@@ -212,6 +212,11 @@ class _Step:
         gradient.add_(weights, alpha=self._settings.weight_decay)
         self._momentum.mul_(self._settings.momentum).add_(gradient)
         weights.add_(self._momentum, alpha=-self._rate)
+
+
+def _tensor(vector: Vector) -> Tensor:
+    """A copy: PyTorch has no tensors that may only be read, such as those of an object store."""
+    return torch.from_numpy(vector.copy())
 
 
 def _vector(tensor: Tensor) -> Vector:

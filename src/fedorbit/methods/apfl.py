@@ -94,4 +94,5 @@ def _train_orbit(
         v = weighted_mean(owns, weights, otherwise=v)
         if trained:
             alpha = float(np.average([result.alpha for result in trained], weights=weights))
+        del trained, owns  # before the next ones arrive
     return w, v, alpha

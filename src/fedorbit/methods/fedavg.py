@@ -74,6 +74,7 @@ def train_orbit(
         )
         weights = fleet.samples(t)[fleet.trainers(orbit, t)]
         model = weighted_mean([result.model for result in trained], weights, otherwise=model)
+        del trained  # before the next ones arrive
     return model
 
 

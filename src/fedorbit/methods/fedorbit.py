@@ -131,6 +131,7 @@ class FedOrbit(EffortSchedule, Method):
                 intra_rounds=work.intra_rounds,
             )
             model = self._aggregate_orbit(fleet, orbit, t, model, trained)
+            del trained  # before the next ones arrive
         return model
 
     def _aggregate_orbit(

@@ -217,7 +217,7 @@ class Fleet:
         return [LocalJob(pool, start, epochs, rate, key=(t,))]
 
     def run(self, programs: Mapping[int, Program[Result]]) -> dict[int, Result]:
-        """Run training programs side by side; see `learning/engine.py`."""
+        """Run training programs side by side; see `learning/programs.py`."""
         if self.onboard is not None:
             return self._engine.run({0: self._in_step(programs, self.onboard)})[0]
         return self._engine.run({key: self._counted(p) for key, p in programs.items()})

@@ -64,25 +64,22 @@ class NobodyWatches:
 
 
 def run_rounds(
-    world: World, name: str, method: Method, folder: Path, progress: RunProgress
+    world: World, engine: Engine, name: str, method: Method, folder: Path, progress: RunProgress
 ) -> dict[str, Any]:
     """Run a method to its end in a folder, from its newest checkpoint; return the summary."""
     config = world.config
-    trainer = world.trainer()
-    engine = Engine(trainer, world.data, config.seed, config.engine.workers)
+    fleet = world.fleet(engine)
+    evaluator = Evaluator(engine, world.partition.test)
+    done = load_newest(folder) or Checkpoint(0, method.start(fleet), {"seconds": 0.0}, 0)
+    _restore(fleet, done.spent)
     try:
-        fleet = world.fleet(engine)
-        evaluator = Evaluator(engine, world.partition.test)
-        done = load_newest(folder) or Checkpoint(0, method.start(fleet), {"seconds": 0.0}, 0)
-        _restore(fleet, done.spent)
         with closing(RecordFile(folder, done.records_bytes)) as records, _stopping_on_signals():
             progress.begin(name, done.rounds_done, config.run.rounds)
             done = _rounds(world, method, folder, progress, fleet, evaluator, records, done)
-        summary = _summary(world, name, method, fleet, folder, done, trainer.name)
+        summary = _summary(world, name, method, fleet, folder, done, engine.backend)
         progress.finished(summary)
     finally:
         progress.end()
-        engine.close(cancel=True)
     write_summary(folder, summary)
     return summary
 

@@ -11,17 +11,20 @@ DIR/METHOD/mlflow.json   which MLflow run it is, if it is one
 DIR/tensorboard/METHOD   TensorBoard's event file, if asked for
 """
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fedorbit.cluster import ray_cluster
 from fedorbit.config import Config, load_config
 from fedorbit.config.files import dumps, flat_settings
 from fedorbit.config.schema import ElementsSection
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
 from fedorbit.methods import make_method
-from fedorbit.progress import Progress
+from fedorbit.progress import Progress, SilentProgress
 from fedorbit.simulation.claim import elements_name, new_folder, only_one, refuse_used
 from fedorbit.simulation.loop import NobodyWatches, RunProgress, StopRequested, run_rounds
 from fedorbit.simulation.provenance import what_counts
@@ -83,7 +86,8 @@ def run(
     if out is not None:  # before anything is put into somebody's folder
         refuse_used(Path(out), _element_file(config))
     trackers = connect(config.tracking)
-    with new_folder(Path(out) if out is not None else None) as folder:
+    # Joined first: a wrong address leaves no folder behind.
+    with _joined(config, preparing), new_folder(None if out is None else Path(out)) as folder:
         refuse_used(folder, _element_file(config))  # another process may have just begun here
         world = build_world(config, preparing)
         config = _store(config, folder, world.trainer().name)
@@ -152,23 +156,41 @@ def _run_all(
     if not (folder / WORLD).exists():  # also for runs of a time when there was none
         world = world or build_world(config, preparing)
         write_setting(folder, world)
-    runs = []
-    for name, method in methods.items():
-        target = method_folder(folder, name)
-        target.mkdir(exist_ok=True)
-        summary = read_summary(target)
-        if summary is None:
-            world = world or build_world(config, preparing)
-            try:
-                summary = run_rounds(world, name, method, target, watchers)
-            except StopRequested as stop:
-                stop.folder = folder
-                raise
-        else:
-            watchers.catch_up(name, summary)
-        runs.append(MethodRun(name, target, summary))
+    runs, engine = [], None
+    with ExitStack() as until_the_end:
+        for name, method in methods.items():
+            target = method_folder(folder, name)
+            target.mkdir(exist_ok=True)
+            summary = read_summary(target)
+            if summary is None:
+                world = world or build_world(config, preparing)
+                if engine is None:
+                    until_the_end.enter_context(_joined(config, preparing))
+                    engine = until_the_end.enter_context(world.engine())
+                try:
+                    summary = run_rounds(world, engine, name, method, target, watchers)
+                except StopRequested as stop:
+                    stop.folder = folder
+                    raise
+            else:
+                watchers.catch_up(name, summary)
+            runs.append(MethodRun(name, target, summary))
     write_accuracy_figure(folder, {r.method: r.records for r in runs})
     return RunResult(folder, tuple(runs))
+
+
+@contextmanager
+def _joined(config: Config, preparing: Progress | None) -> Iterator[None]:
+    """Belong to the cluster that a configuration names, if it does."""
+    with ExitStack() as until_the_end:
+        if config.engine.kind == "ray":
+            progress = preparing or SilentProgress()
+            progress.start("joining the Ray cluster", 0, "")
+            try:
+                until_the_end.enter_context(ray_cluster(config.engine.ray_address))
+            finally:
+                progress.finish()
+        yield
 
 
 def _store(config: Config, folder: Path, backend: str) -> Config:

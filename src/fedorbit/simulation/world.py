@@ -1,20 +1,25 @@
 """Everything that a configuration fixes before the first round; shared by its methods."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.cluster import ray_cluster
 from fedorbit.config import Config
 from fedorbit.data.cache import Dataset
 from fedorbit.data.partition import Partition
 from fedorbit.errors import ConfigError
 from fedorbit.hardware import Hardware
-from fedorbit.learning.backends import make_trainer, resolve_backend
-from fedorbit.learning.engine import Engine
+from fedorbit.learning.backends import Backend, make_trainer, resolve_backend
+from fedorbit.learning.engine import Engine, LocalEngine
 from fedorbit.learning.jobs import SgdSettings, TrainingData, standardisation
 from fedorbit.learning.models import ModelSpec, model_spec
+from fedorbit.learning.ray_worker import ImagesOnNodes, Workshop, probe
 from fedorbit.learning.sgd import Trainer
 from fedorbit.methods.fleet import BYTES_PER_PARAMETER, Fleet, TrainingPlan
 from fedorbit.orbits.service import Service
@@ -66,16 +71,63 @@ class World:
         covered = self.schedule.visible | ~self.orbits_present
         return replace(self.schedule, visible=covered).tau_max
 
-    def trainer(self) -> Trainer:
-        """Return who trains, as the configuration says."""
-        training, engine = self.config.training, self.config.engine
-        settings = SgdSettings(
+    @property
+    def sgd(self) -> SgdSettings:
+        """What all local training shares."""
+        training = self.config.training
+        return SgdSettings(
             training.batch, training.momentum, training.weight_decay, training.clip_norm
         )
-        height, width, channels = self.data.images.shape[1:]
-        shape = (height, width, channels)
-        backend = resolve_backend(engine.backend, self.spec.name, engine.device, shape)
-        return make_trainer(backend, self.spec, self.data, settings, engine.device)
+
+    @property
+    def backend(self) -> Backend:
+        """Who trains, as the configuration says and this machine can."""
+        engine = self.config.engine
+        return resolve_backend(engine.backend, self.spec.name, engine.device, self.spec.image_shape)
+
+    def trainer(self) -> Trainer:
+        """Return one who trains."""
+        device = self.config.engine.device
+        return make_trainer(self.backend, self.spec, self.data, self.sgd, device)
+
+    @contextmanager
+    def engine(self) -> Iterator[Engine]:
+        """Lend the engine that the configuration names; at the end it stops whatever it does."""
+        section, trainer = self.config.engine, self.trainer()
+        if section.kind == "local":
+            local = LocalEngine(trainer, self.data, self.config.seed, section.workers)
+            try:
+                yield local
+            finally:
+                local.close(cancel=True)
+            return
+        from fedorbit.learning.ray_engine import RayEngine
+
+        with ray_cluster(section.ray_address) as ray:
+            remote = RayEngine(ray, self.workshop(trainer), section.workers)
+            try:
+                yield remote
+            finally:
+                remote.close(cancel=True)
+
+    def workshop(self, trainer: Trainer) -> Workshop:
+        """Describe to a cluster what it needs to do this machine's jobs."""
+        data, images_on_nodes = self.data, None
+        if self.config.engine.ray_data == "path":
+            images_on_nodes = ImagesOnNodes.of(self.dataset)
+            data = replace(data, images=data.images[:0])
+        return Workshop(
+            data=data,
+            images_on_nodes=images_on_nodes,
+            seed=self.config.seed,
+            model=self.spec.name,
+            classifier=self.config.model.classifier,
+            image_shape=self.spec.image_shape,
+            classes=self.spec.classes,
+            backend=self.backend,
+            settings=self.sgd,
+            probe=probe(trainer, self.data, self.spec.layout.size),
+        )
 
     def fleet(self, engine: Engine) -> Fleet:
         """Return the world as a method may see it, with nothing spent yet."""
@@ -127,8 +179,7 @@ def build_world(config: Config, progress: Progress | None = None) -> World:
         partition=partition,
         spec=spec,
         data=TrainingData(
-            # Whole in memory: batches are gathered from it at random, thousands of times.
-            images=dataset.images.copy(),
+            images=_images(config, dataset),
             labels=dataset.labels,
             scale=scale,
             shift=shift,
@@ -167,6 +218,14 @@ def complain_of_short_contacts(service: Service) -> None:
         f"exchange a model ({named}): {service.exchange_s:.1f} s are needed; {remedy}",
         stacklevel=2,
     )
+
+
+def _images(config: Config, dataset: Dataset) -> Any:
+    """Whole in memory where they are trained on: batches are gathered at random from them.
+
+    Who has others train reads them once, to send them, and leaves them on disk.
+    """
+    return np.asarray(dataset.images) if config.engine.kind == "ray" else dataset.images.copy()
 
 
 def _pools(partition: Partition, presence: Presence) -> list[NDArray[np.int64]]:

@@ -1,0 +1,168 @@
+"""In which order the training of a round is done, wherever that is.
+
+An orbit's training is a *program*: a generator that yields jobs for its satellites, gets them back
+trained, aggregates, and yields the next, until it returns its result. Programs advance
+independently, so a core that would idle while one orbit aggregates works for another. Each job
+depends on nothing but itself: neither order nor place can change a bit.
+
+A batch of jobs that has been begun is finished before another is: so the satellites' models that
+are held at a time are those of a few orbits, however many there are.
+"""
+
+import heapq
+import time
+from collections.abc import Callable, Generator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar
+
+from fedorbit.learning.jobs import LocalJob, Trained, TrainingData
+
+Result = TypeVar("Result")
+Program = Generator[list[LocalJob], list[Trained], Result]
+
+LOOK_AROUND_S = 1.0
+"""How often to see whether those who train are still there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Jobs of one program that are done one after the other, in one place."""
+
+    program: int
+    numbers: list[int]
+    """Which of the jobs that the program yielded."""
+    jobs: list[LocalJob]
+
+
+def run_programs(
+    programs: Mapping[int, Program[Result]],
+    data: TrainingData,
+    submit: Callable[[Task], "Future[list[Trained]]"],
+    tasks_at_once: int,
+    *,
+    task_images: int = 0,
+    least_tasks: int = 1,
+    batch_done: Callable[[int], object] = lambda program: None,
+    look_around: Callable[[], object] = lambda: None,
+) -> dict[int, Result]:
+    """Run programs to their end, the largest batches first, and return their results by key.
+
+    A task is one job; where tasks are dear, as many as train on `task_images` images in all, but
+    the round begins with at least so many tasks.
+    """
+    schedule = Schedule(programs, data)
+    task_images = min(task_images, schedule.waiting_images // least_tasks)
+    running: dict[Future[list[Trained]], Task] = {}
+    finished: SimpleQueue[Future[list[Trained]]] = SimpleQueue()
+    next_look_s = 0.0
+    try:
+        while schedule.waiting or running:
+            if time.monotonic() >= next_look_s:
+                look_around()
+                next_look_s = time.monotonic() + LOOK_AROUND_S
+            while schedule.waiting and len(running) < tasks_at_once:
+                task = schedule.next_task(task_images)
+                future = submit(task)
+                running[future] = task
+                future.add_done_callback(finished.put)
+            try:
+                future = finished.get(timeout=LOOK_AROUND_S)
+            except Empty:
+                continue
+            task = running.pop(future)
+            if schedule.deliver(task, future.result()):
+                batch_done(task.program)
+    except BaseException:
+        for future in running:
+            future.cancel()
+        raise
+    return schedule.results
+
+
+def job_images(job: LocalJob, data: TrainingData) -> int:
+    """How long a job takes, in images."""
+    models = 1 if job.personal is None else 2
+    return models * job.epochs * len(data.samples_of(job.satellite))
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A job that could start now."""
+
+    images: int
+    number: int
+    job: LocalJob
+
+
+class Schedule(Generic[Result]):
+    """Batches of jobs that could start now, and programs that wait for theirs."""
+
+    def __init__(self, programs: Mapping[int, Program[Result]], data: TrainingData) -> None:
+        self.results: dict[int, Result] = {}
+        self._programs = programs
+        self._data = data
+        self._batches: list[tuple[int, int, int, list[_Waiting]]] = []
+        self._begun: list[_Waiting] = []
+        self._begun_program = 0
+        self._trained: dict[int, list[Trained | None]] = {}
+        self._missing: dict[int, int] = {}
+        self._count = 0
+        for key in programs:
+            self._advance(key, None)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is a job that could start now."""
+        return bool(self._begun or self._batches)
+
+    @property
+    def waiting_images(self) -> int:
+        """What all batches have to train on that were not begun."""
+        return sum(-images for images, *_ in self._batches)
+
+    def next_task(self, images: int = 0) -> Task:
+        """Take the largest job of the batch that was begun, or else of the largest batch.
+
+        And with it the next ones of that batch, up to so many images in all.
+        """
+        if not self._begun:
+            _, _, self._begun_program, self._begun = heapq.heappop(self._batches)
+        taken = [self._begun.pop()]
+        images -= taken[0].images
+        while self._begun and self._begun[-1].images <= images:
+            taken.append(self._begun.pop())
+            images -= taken[-1].images
+        numbers, jobs = [each.number for each in taken], [each.job for each in taken]
+        return Task(self._begun_program, numbers, jobs)
+
+    def deliver(self, task: Task, trained: list[Trained]) -> bool:
+        """Hand trained models to their program; return whether it had all and went on."""
+        key = task.program
+        for number, result in zip(task.numbers, trained, strict=True):
+            self._trained[key][number] = result
+        self._missing[key] -= len(trained)
+        if self._missing[key]:
+            return False
+        # Nothing here holds the models while the program aggregates them and goes on.
+        trained.clear()
+        self._advance(key, [result for result in self._trained.pop(key) if result is not None])
+        return True
+
+    def _advance(self, key: int, results: list[Trained] | None) -> None:
+        program = self._programs[key]
+        try:
+            jobs = next(program) if results is None else program.send(results)
+            while not jobs:  # an orbit without samples has nothing to wait for
+                jobs = program.send([])
+        except StopIteration as stop:
+            self.results[key] = stop.value
+            return
+        self._trained[key] = [None] * len(jobs)
+        self._missing[key] = len(jobs)
+        batch = [_Waiting(job_images(job, self._data), n, job) for n, job in enumerate(jobs)]
+        batch.sort(key=lambda each: each.images)  # taken from the end
+        self._count += 1  # among equals the oldest
+        images = sum(each.images for each in batch)
+        heapq.heappush(self._batches, (-images, self._count, key, batch))

@@ -1,0 +1,217 @@
+"""Runs the training of a round on a Ray cluster: every job is a task, retried where it is lost.
+
+Models travel as arrays: an orbit's model goes out once for all its satellites, trained ones come
+back one by one and are handed to their program as they arrive.
+"""
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
+from types import ModuleType
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedorbit.cluster import answers
+from fedorbit.errors import ClusterError, FedOrbitError
+from fedorbit.learning import ray_worker
+from fedorbit.learning.jobs import Trained
+from fedorbit.learning.parameters import Vector
+from fedorbit.learning.programs import LOOK_AROUND_S, Program, Task, run_programs
+from fedorbit.learning.ray_worker import VECTORS, Workshop
+
+Result = TypeVar("Result")
+Answer = TypeVar("Answer")
+
+RETRIES = 5
+"""How often a job is begun again whose process or node has died."""
+TASKS_PER_CPU = 3
+"""In flight: one is done, and others wait at hand so that no CPU waits for the driver."""
+TASK_IMAGES, LEAST_TASKS_PER_CPU = 2000, 4
+"""Small jobs share a task, which costs the driver milliseconds; but all CPUs get several."""
+HEAD_PATIENCE_S, CPU_PATIENCE_S = 20.0, 60.0
+"""How long a run waits for a cluster's head, and for a node with a CPU, to come back."""
+
+
+class RayEngine:
+    """Tasks on the cluster that this process belongs to."""
+
+    def __init__(self, ray: ModuleType, workshop: Workshop, workers: int = 0) -> None:
+        self.backend: str = workshop.backend
+        self._ray = ray
+        self._asked = workers
+        self._data = workshop.data
+        self._address: str = ray.get_runtime_context().gcs_address
+        self._own_node = _own_node(ray)
+        self._workshop = [ray.put(workshop)]
+        as_task = ray.remote(num_cpus=1, max_retries=RETRIES)
+        self._train, self._evaluate = as_task(ray_worker.train), as_task(ray_worker.evaluate)
+        self._in_use: dict[int, dict[int, tuple[Vector, Any]]] = {}
+        """References to the vectors of each program's batch, by the vector's identity."""
+        self._lost_since: float | None = None
+
+    @property
+    def workers(self) -> int:
+        """How many jobs are done at a time: the cluster's CPUs, now."""
+        return self._asked or max(1, self._cpus())
+
+    def run(self, programs: Mapping[int, Program[Result]]) -> dict[int, Result]:
+        """Run programs to their end, the largest first, and return their results by key."""
+        workers = self.workers
+        try:
+            return run_programs(
+                programs,
+                self._data,
+                self._submit,
+                self._asked or TASKS_PER_CPU * workers,
+                task_images=TASK_IMAGES,
+                least_tasks=LEAST_TASKS_PER_CPU * workers,
+                batch_done=self._in_use.pop,
+                look_around=self._look_around,
+            )
+        finally:
+            self._in_use.clear()
+
+    def evaluate(
+        self, models: list[Vector], samples: list[NDArray[np.int64]]
+    ) -> list[tuple[int, float]]:
+        """Evaluate each model on its samples: number right, and sum of losses."""
+        pairs = zip(models, samples, strict=True)
+        futures: list[_Outcome[tuple[int, float]]] = [
+            _Outcome(self._ray, self._evaluate.remote(self._workshop, model, mine))
+            for model, mine in pairs
+        ]
+        try:
+            return [self._result(future) for future in futures]
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+
+    def close(self, cancel: bool = False) -> None:
+        """Let the cluster forget the data; whoever joined the cluster leaves it."""
+        self._workshop.clear()
+
+    def _submit(self, task: Task) -> "Future[list[Trained]]":
+        places: dict[int, int] = {}
+        references: list[Any] = []
+
+        def place(vector: Vector | None) -> int | None:
+            if vector is None:
+                return None
+            if id(vector) not in places:
+                places[id(vector)] = len(references)
+                references.append(self._sent(task.program, vector))
+            return places[id(vector)]
+
+        uses = [tuple(place(getattr(job, name)) for name in VECTORS) for job in task.jobs]
+        nothing: dict[str, Any] = dict.fromkeys(VECTORS)
+        bare = [replace(job, **nothing) for job in task.jobs]
+        return _Outcome(self._ray, self._train.remote(self._workshop, bare, uses, *references))
+
+    def _sent(self, program: int, vector: Vector) -> Any:
+        """Put a vector where tasks find it, once for all jobs of a batch that share it."""
+        sent = self._in_use.setdefault(program, {})
+        if id(vector) not in sent:
+            # The vector is kept beside its reference: nobody else gets its identity meanwhile.
+            sent[id(vector)] = vector, self._ray.put(np.asarray(vector))
+        return sent[id(vector)][1]
+
+    def _result(self, future: "Future[Answer]") -> Answer:
+        while True:
+            try:
+                return future.result(timeout=LOOK_AROUND_S)
+            except TimeoutError:
+                if future.done():  # the task's own
+                    raise
+                self._look_around()
+
+    def _look_around(self) -> None:
+        """Tell a cluster that is lost from one that is busy.
+
+        Before Ray does: it ends this process, and what is not in a checkpoint would be gone.
+        """
+        if not answers(self._own_node):
+            self._has_lost("this machine's node of the", 0.0, "start it again")
+        elif not answers(self._address):
+            self._has_lost("the head of the", HEAD_PATIENCE_S, "start it again")
+        elif not self._cpus():
+            self._has_lost("the last CPU of the", CPU_PATIENCE_S, "add a node")
+        else:
+            self._lost_since = None
+
+    def _has_lost(self, what: str, patience_s: float, remedy: str) -> None:
+        now = time.monotonic()
+        self._lost_since = self._lost_since or now
+        if now - self._lost_since >= patience_s:
+            raise ClusterError(
+                f"{what} Ray cluster at {self._address} was lost; {remedy} and go on with "
+                "--resume, or with --resume and --engine local on this machine alone"
+            )
+
+    def _cpus(self) -> int:
+        return int(self._ray.cluster_resources().get("CPU", 0))
+
+
+def _own_node(ray: ModuleType) -> str:
+    """HOST:PORT of the Ray process through which this machine takes part in the cluster."""
+    own = ray.get_runtime_context().get_node_id()
+    node = next(node for node in ray.nodes() if node["NodeID"] == own)
+    return f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}"
+
+
+class _Outcome(Future[Answer]):
+    """The outcome of a task; cancelling it ends the process that works on it."""
+
+    def __init__(self, ray: ModuleType, reference: Any) -> None:
+        super().__init__()
+        self._ray = ray
+        self._reference = reference
+        # Not ray.wait: it answers signals once a second, and with an exception of its own.
+        reference.future().add_done_callback(self._arrived)
+
+    def cancel(self) -> bool:
+        """End it now, wherever it is."""
+        reference = self._reference
+        if reference is not None and not self.done():
+            with suppress(Exception):  # a lost cluster does not listen
+                self._ray.cancel(reference, force=True)
+        return True
+
+    def _arrived(self, outcome: "Future[Any]") -> None:
+        """Take the result over, in a thread of Ray's."""
+        self._reference = None
+        try:
+            self.set_result(_owned(outcome.result()))
+        except BaseException as error:
+            self.set_exception(_explained(self._ray, error))
+
+
+def _owned(answer: Any) -> Any:
+    """Copy models out of the object store, so that its memory can be used again at once."""
+    if not isinstance(answer, list):
+        return answer
+    return [Trained(t.model.copy(), _copy(t.personal), t.alpha) for t in answer]
+
+
+def _copy(vector: Vector | None) -> Vector | None:
+    return None if vector is None else vector.copy()
+
+
+def _explained(ray: ModuleType, error: BaseException) -> BaseException:
+    """What went wrong on the cluster, in this project's words where it is no bug."""
+    if isinstance(error, ray.exceptions.RayTaskError):
+        cause = error.cause
+        return cause if isinstance(cause, FedOrbitError) else error
+    if isinstance(error, ray.exceptions.TaskCancelledError):
+        return error
+    if isinstance(error, ray.exceptions.RayError):
+        what = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        return ClusterError(
+            f"a job was lost on the Ray cluster and could not be done in {RETRIES + 1} attempts "
+            f"({what}); see `ray status` and the nodes' memory, and go on with --resume"
+        )
+    return error

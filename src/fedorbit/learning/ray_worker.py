@@ -1,0 +1,160 @@
+"""What a process of a Ray cluster does: one job at a time, on one thread.
+
+A process opens the workshop of a run once and keeps it. The images lie in the node's object store,
+shared by all processes of the node and never copied; or in a folder of the node, memory-mapped.
+"""
+
+import hashlib
+import platform
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedorbit import __version__
+from fedorbit.data.cache import Dataset, dataset_folder, open_dataset
+from fedorbit.errors import ClusterError, DataError
+from fedorbit.learning.backends import Backend, make_trainer
+from fedorbit.learning.jobs import (
+    EVERYBODY,
+    LocalJob,
+    SgdSettings,
+    Trained,
+    TrainingData,
+    batch_order,
+)
+from fedorbit.learning.models import model_spec
+from fedorbit.learning.parameters import Vector
+from fedorbit.learning.sgd import Trainer
+from fedorbit.randomness import generator
+
+VECTORS = ("start", "anchor", "correction", "personal")
+"""What is large in a job."""
+PROBE_SAMPLES, PROBE_EPOCHS = 64, 2
+
+
+@dataclass(frozen=True)
+class ImagesOnNodes:
+    """A prepared dataset that every node has in a folder of its own."""
+
+    name: str
+    folder: Path
+    """Where it is on the machine that runs the rounds; a shared file system has it there too."""
+    files: dict[str, dict[str, Any]]
+    """Size and SHA-256 of each file, as `dataset.json` records them."""
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> "ImagesOnNodes":
+        """Describe a dataset, so that others can tell whether theirs is the same."""
+        return cls(dataset.name, dataset.folder.absolute(), dataset.description["files"])
+
+    def open(self) -> NDArray[Any]:
+        """Open this node's copy; refuse one with other contents."""
+        places = dict.fromkeys((dataset_folder(self.name).parent, self.folder.parent))
+        problems = []
+        for root in places:
+            try:
+                found = open_dataset(self.name, root)
+            except DataError as error:
+                problems.append(str(error).partition(";")[0])
+                continue
+            if found.description["files"] == self.files:
+                return np.asarray(found.images)
+            problems.append(f"{found.folder} has other contents")
+        raise ClusterError(
+            f"node {platform.node()} cannot open the images ({', and '.join(problems)}); prepare "
+            f'{self.name} there too, or set engine.ray_data = "object-store"'
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Workshop:
+    """All that a process needs to do any job of a run."""
+
+    data: TrainingData
+    """Without its images if they are on the nodes."""
+    images_on_nodes: ImagesOnNodes | None
+    seed: int
+    model: str
+    classifier: str | None
+    image_shape: tuple[int, int, int]
+    classes: int
+    backend: Backend
+    settings: SgdSettings
+    probe: str
+    """What a probe of training must give."""
+    version: str = __version__
+
+    def open(self) -> tuple[Trainer, TrainingData]:
+        """Make the trainer; refuse to work where results would be others."""
+        node = platform.node()
+        if self.version != __version__:
+            raise ClusterError(
+                f"node {node} has fedorbit {__version__}, and the run was started with "
+                f"{self.version}; install the same on all nodes"
+            )
+        data = self.data
+        if self.images_on_nodes is not None:
+            data = replace(data, images=self.images_on_nodes.open())
+        spec = model_spec(self.model, self.classifier, self.image_shape, self.classes)
+        trainer = make_trainer(self.backend, spec, data, self.settings, "cpu")
+        if probe(trainer, data, spec.layout.size) != self.probe:
+            raise ClusterError(
+                f"node {node} does not train to the same bits as the machine that runs the rounds, "
+                "so results would depend on who trains what; give all nodes the same kind of "
+                "processor and the same NumPy and PyTorch"
+            )
+        return trainer, data
+
+
+def probe(trainer: Trainer, data: TrainingData, parameters: int) -> str:
+    """Train a little from a fixed start; equal answers mean equal rounding and equal images."""
+    start = generator(0, "probe").standard_normal(parameters, dtype=np.float32) * np.float32(0.05)
+    order = np.tile(data.everything[:PROBE_SAMPLES], (PROBE_EPOCHS, 1))
+    job = LocalJob(EVERYBODY, start, PROBE_EPOCHS, 0.01, key=())
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as every job is trained; PyTorch on two rounds differently
+    try:
+        trained = trainer.train(job, order)
+    finally:
+        torch.set_num_threads(threads)
+    return hashlib.sha256(trained.model.tobytes()).hexdigest()
+
+
+def train(
+    workshop: list[Any], jobs: list[LocalJob], uses: list[tuple[int | None, ...]], *vectors: Vector
+) -> list[Trained]:
+    """Do jobs one after the other; `uses` says which of the vectors belong to which job.
+
+    Vectors come beside the jobs, since all satellites of an orbit share them. The reference to the
+    workshop comes in a list, which keeps Ray from loading it for every task.
+    """
+    trainer, data, seed = _opened(workshop[0])
+    trained = []
+    for job, places in zip(jobs, uses, strict=True):
+        own: dict[str, Any] = {
+            name: None if place is None else vectors[place]
+            for name, place in zip(VECTORS, places, strict=True)
+        }
+        job = replace(job, **own)
+        trained.append(trainer.train(job, batch_order(data, job, seed)))
+    return trained
+
+
+def evaluate(workshop: list[Any], model: Vector, samples: NDArray[np.int64]) -> tuple[int, float]:
+    """Return how many samples are classified right, and the sum of their losses."""
+    return _opened(workshop[0])[0].evaluate(model, samples)
+
+
+@lru_cache(maxsize=1)  # a process works for one run at a time
+def _opened(reference: Any) -> tuple[Trainer, TrainingData, int]:
+    import ray
+
+    torch.set_num_threads(1)
+    workshop: Workshop = ray.get(reference)
+    trainer, data = workshop.open()
+    return trainer, data, workshop.seed

@@ -1,0 +1,132 @@
+"""Training as tasks on a real cluster of two nodes gives the bits of the local engine."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from fedorbit.cluster import ray_cluster
+from fedorbit.errors import ClusterError
+from fedorbit.learning import kernel
+from fedorbit.learning.jobs import LocalJob
+from fedorbit.learning.ray_engine import RayEngine
+from fedorbit.learning.ray_worker import ImagesOnNodes
+from fedorbit.methods import make_method
+from fedorbit.simulation.world import World
+from fedorbit.testing import EVENTS, assert_same, play, small_world
+from tests.two_nodes import TwoNodes
+
+
+@pytest.fixture(scope="module")
+def ray(two_nodes: TwoNodes) -> Iterator[ModuleType]:
+    with ray_cluster(two_nodes.address) as ray:
+        yield ray
+
+
+def on_cluster(world: World, **settings: object) -> World:
+    engine = world.config.engine.model_copy(update={"kind": "ray", **settings})
+    return replace(world, config=world.config.model_copy(update={"engine": engine}))
+
+
+def backends() -> list[str]:
+    return ["torch", *(["kernel"] if kernel.available() else [])]
+
+
+@pytest.mark.parametrize("backend", backends())
+@pytest.mark.parametrize("name", ["fedorbit", "ditto", "apfl", "centralised"])
+def test_the_same_bits_as_the_local_engine(ray: ModuleType, backend: str, name: str) -> None:
+    world, method = small_world(backend=backend, events=EVENTS), make_method(name, {})
+    alone = play(method, world)
+    with on_cluster(world).engine() as engine:
+        assert engine.backend == backend
+        fleet = world.fleet(engine)
+        state = method.start(fleet)
+        for t, expected in enumerate(alone[1:]):
+            state = method.round(state, t, fleet)
+            assert_same(state, expected)
+            assert all(array.flags.writeable for array in state.values())
+
+
+@pytest.mark.parametrize("data", ["object-store", "path"])
+def test_wherever_the_images_come_from(ray: ModuleType, data: str) -> None:
+    world = small_world()
+    models = [world.spec.initial_vector(seed) for seed in range(3)]
+    samples = list(world.partition.test)
+    trainer = world.trainer()
+    with on_cluster(world, ray_data=data).engine() as engine:
+        answers = engine.evaluate(models, samples)
+    assert answers == [trainer.evaluate(m, s) for m, s in zip(models, samples, strict=True)]
+    assert sum(right for right, _ in answers) > 0
+
+
+def test_as_many_workers_as_the_cluster_has_cpus(ray: ModuleType) -> None:
+    with on_cluster(small_world()).engine() as engine:
+        assert engine.workers == 2
+    with on_cluster(small_world(), workers=1).engine() as engine:
+        assert engine.workers == 1
+
+
+def test_an_orbits_model_goes_out_once_for_all_its_satellites(
+    ray: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = small_world(satellites_per_plane=3)
+    engine = RayEngine(ray, on_cluster(world).workshop(world.trainer()))
+    sent, put = [], ray.put
+    monkeypatch.setattr(ray, "put", lambda value: sent.append(value) or put(value))
+
+    def program():
+        model, anchor = world.initial_model.copy(), world.initial_model + 1
+        for intra_round in range(2):
+            trained = yield [
+                LocalJob(s, model, 1, 0.01, key=(0, intra_round), anchor=anchor, pull=0.1)
+                for s in range(3)
+            ]
+            model = np.mean([result.model for result in trained], axis=0)
+        return model
+
+    engine.run({0: program()})
+    # Twice a new model; and the anchor again with the second, which may be for other nodes.
+    assert [len(vector) for vector in sent] == [world.spec.layout.size] * 4
+    np.testing.assert_array_equal(sent[1], world.initial_model + 1)
+
+
+def test_a_node_that_would_give_other_bits_is_refused(ray: ModuleType) -> None:
+    world = small_world()
+    workshop = replace(on_cluster(world).workshop(world.trainer()), probe="of another processor")
+    engine = RayEngine(ray, workshop)
+    with pytest.raises(ClusterError, match="does not train to the same bits as the machine"):
+        engine.evaluate([world.initial_model], [world.partition.test[0]])
+
+
+def test_a_node_with_another_fedorbit_is_refused(ray: ModuleType) -> None:
+    world = small_world()
+    workshop = replace(on_cluster(world).workshop(world.trainer()), version="0.0.1")
+    engine = RayEngine(ray, workshop)
+    with pytest.raises(ClusterError, match=r"and the run was started with 0\.0\.1; install the"):
+        engine.evaluate([world.initial_model], [world.partition.test[0]])
+
+
+def test_a_job_that_fails_fails_the_round(ray: ModuleType) -> None:
+    world = small_world()
+
+    def program():
+        yield [LocalJob(99, world.initial_model, 1, 0.01, key=(0,))]
+
+    with on_cluster(world).engine() as engine, pytest.raises(IndexError):
+        engine.run({0: program()})
+
+
+def test_images_with_other_contents_are_refused() -> None:
+    world = small_world()
+    there = ImagesOnNodes.of(world.dataset)
+    np.testing.assert_array_equal(there.open(), world.data.images)
+    description = json.loads((there.folder / "dataset.json").read_text())
+    description["files"]["images.npy"]["sha256"] = "0" * 64
+    (there.folder / "dataset.json").write_text(json.dumps(description))
+    with pytest.raises(ClusterError, match=r"has other contents\); prepare synthetic.* there too"):
+        there.open()
+    with pytest.raises(ClusterError, match="'nowhere' is not prepared"):
+        replace(there, name="nowhere").open()

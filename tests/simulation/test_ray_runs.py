@@ -1,0 +1,193 @@
+"""Runs on a cluster that loses workers, nodes and its driver end with the same records."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import fedorbit as fo
+from fedorbit.cli import main
+from fedorbit.cluster import ray_cluster
+from fedorbit.config import Config
+from fedorbit.config.files import dumps
+from fedorbit.errors import ClusterError
+from fedorbit.learning import ray_engine
+from fedorbit.simulation import loop
+from fedorbit.simulation.records import read_records
+from tests.simulation.test_runs import small, timeless
+from tests.two_nodes import TwoNodes
+
+ROUNDS = 6
+
+
+def work(**engine: object) -> Config:
+    """Jobs of a few hundredths of a second, long enough to be caught in the act."""
+    return small(
+        data={"synthetic": {"classes": 4, "samples": 2000, "size": 32}},
+        run={"rounds": ROUNDS, "method": ["fedorbit"]},
+        engine={"checkpoint_every": 100, **engine},
+    )
+
+
+class Disturb(loop.NobodyWatches):
+    """Does something, a moment after the second round, while the third is running."""
+
+    def __init__(self, deed: Callable[[], object]) -> None:
+        self._thread = threading.Thread(target=self._wait_and_do, args=(deed,))
+        self._now = threading.Event()
+        self.done: object = None
+
+    def begin(self, method: str, rounds_done: int, rounds: int) -> None:
+        self._thread.start()
+
+    def round_done(self, t: int, record: dict | None) -> None:
+        if t == 1:
+            self._now.set()
+
+    def end(self) -> None:
+        self._thread.join()
+
+    def _wait_and_do(self, deed: Callable[[], object]) -> None:
+        self._now.wait(60)
+        self.done = deed()
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+    cache = pytest.MonkeyPatch()
+    cache.setenv("FEDORBIT_CACHE", str(tmp_path_factory.mktemp("cache")))
+    result = fo.run(work(), tmp_path_factory.mktemp("alone") / "run")
+    cache.undo()
+    records = timeless(result.runs[0].records)
+    assert len(records) == ROUNDS
+    return records
+
+
+@pytest.fixture(scope="module")
+def joined(two_nodes: TwoNodes) -> Iterator[TwoNodes]:
+    with ray_cluster(two_nodes.address):
+        yield two_nodes
+
+
+def test_the_driver_is_killed_and_the_run_resumed(
+    joined: TwoNodes, alone: list[dict], tmp_path: Path
+) -> None:
+    config = work(kind="ray", ray_address=joined.address, checkpoint_every=1)
+    (tmp_path / "config.toml").write_text(dumps(config))
+    command = [sys.executable, "-m", "fedorbit", "run", "config.toml", "--out", "run"]
+    with (tmp_path / "output").open("w") as output:
+        driver = subprocess.Popen(command, cwd=tmp_path, stdout=output, stderr=output)
+    records = tmp_path / "run" / "fedorbit" / "records.jsonl"
+    while not (records.exists() and records.read_bytes().count(b"\n") >= 2):
+        assert driver.poll() is None, (tmp_path / "output").read_text()
+        time.sleep(0.005)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    assert len(read_records(records.parent)) < ROUNDS
+    resumed = fo.resume(tmp_path / "run")
+    assert timeless(resumed.runs[0].records) == alone
+
+
+def test_a_worker_is_killed_in_the_middle_of_a_round(
+    joined: TwoNodes, alone: list[dict], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    watch = Disturb(joined.kill_a_worker)
+    result = fo.run(work(kind="ray"), tmp_path / "run", progress=watch)
+    assert isinstance(watch.done, int)
+    assert not Path(f"/proc/{watch.done}").exists()
+    assert timeless(result.runs[0].records) == alone
+    assert capfd.readouterr().out == ""  # what Ray has to say about it
+
+
+def test_a_node_is_removed_in_the_middle_of_a_run(
+    joined: TwoNodes, alone: list[dict], tmp_path: Path
+) -> None:
+    raylet = joined.second.all_processes["raylet"][0].process
+    watch = Disturb(joined.remove_second)
+    try:
+        result = fo.run(work(kind="ray"), tmp_path / "run", progress=watch)
+    finally:
+        joined.replace_second()
+    assert isinstance(watch.done, int)  # somebody was training there
+    assert raylet.poll() is not None
+    assert timeless(result.runs[0].records) == alone
+
+
+def test_a_stop_is_answered_while_others_train(joined: TwoNodes, tmp_path: Path) -> None:
+    def stop_them_training() -> None:
+        while not joined.training():
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(fo.StopRequested) as stop:
+        fo.run(work(kind="ray"), tmp_path / "run", progress=Disturb(stop_them_training))
+    assert stop.value.signal_number == signal.SIGINT
+    kept = len(read_records(tmp_path / "run" / "fedorbit"))
+    assert 2 <= kept < ROUNDS
+    assert (tmp_path / "run" / "fedorbit" / f"checkpoint-{kept:08}.safetensors").exists()
+    until = time.monotonic() + 30
+    while joined.training():  # cancelled, not waited for
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("who_is_gone", "words"),
+    [("_address", "the head of the Ray cluster"), ("_own_node", "this machine's node of the Ray")],
+)
+def test_a_lost_cluster_is_one_sentence_and_a_checkpoint(
+    joined: TwoNodes,
+    alone: list[dict],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    who_is_gone: str,
+    words: str,
+) -> None:
+    gone = set()
+
+    class Lost(loop.NobodyWatches):
+        def round_done(self, t: int, record: dict | None) -> None:
+            if t == 2:
+                gone.add(engines[0].__dict__[who_is_gone])
+
+    engines, look_around = [], ray_engine.RayEngine._look_around
+    monkeypatch.setattr(ray_engine, "HEAD_PATIENCE_S", 0.0)
+    monkeypatch.setattr(ray_engine, "answers", lambda address: address not in gone)
+    monkeypatch.setattr(
+        ray_engine.RayEngine, "_look_around", lambda e: (engines.append(e), look_around(e))
+    )
+    with pytest.raises(ClusterError, match=f"{words}.* was lost; start it again and go on with"):
+        fo.run(work(kind="ray"), tmp_path / "run", progress=Lost())
+    assert len(read_records(tmp_path / "run" / "fedorbit")) == 3
+    # Elsewhere it goes on to the same records.
+    stored = fo.load_config(tmp_path / "run" / "config.toml", ["engine.kind=local"])
+    resumed = fo.resume(tmp_path / "run", stored)
+    assert timeless(resumed.runs[0].records) == alone
+
+
+def test_a_wrong_address_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ray = pytest.importorskip("ray", reason="Ray is not installed; pip install 'fedorbit[ray]'")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(["run", "--ray-address", "127.0.0.1:1", "--out", "run"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.startswith("fedorbit: no Ray cluster answers at '127.0.0.1:1'")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_address_and_the_local_engine_exclude_each_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["run", "--ray-address", "127.0.0.1:1", "--engine", "local"])
+    assert stop.value.code == 2
+    assert "cannot be used with --engine local; leave out one of the two" in capsys.readouterr().err
