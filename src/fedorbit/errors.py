@@ -47,3 +47,7 @@ class LinkError(FedOrbitError):
 
 class RunError(FedOrbitError):
     """A run cannot start or resume in the folder given."""
+
+
+class ClusterError(FedOrbitError):
+    """A Ray cluster cannot be joined, or was lost."""
