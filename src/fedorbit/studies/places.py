@@ -1,7 +1,7 @@
 """Where runs are done: in processes of this machine, or on a cluster. The runner knows no more."""
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol
 
 TICK_S = 0.5
 """How long to wait for news before progress is shown again."""
@@ -21,7 +21,7 @@ class Ended:
 
 
 class Places(Protocol):
-    """Does several runs at a time. Used in a `with`, at whose end every run is stopped."""
+    """Does several runs at a time."""
 
     retries: int
     """How often a lost run is begun again before it counts as failed."""
@@ -39,7 +39,3 @@ class Places(Protocol):
 
     def news(self) -> list[Ended]:
         """Wait for runs to end, a tick at most."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *reason: object) -> None: ...

@@ -118,7 +118,7 @@ class _Worker:
         """Give it a run to do."""
         assert self.process.stdin is not None
         self.slug = slug
-        order = {"out": str(self._out), "folder": slug, "workers": workers}
+        order = {"out": str(self._out), "folder": slug, "engine": {"workers": workers}}
         with suppress(BrokenPipeError):  # it is dead, which its standard output tells next
             self.process.stdin.write(json.dumps(order) + "\n")
             self.process.stdin.flush()

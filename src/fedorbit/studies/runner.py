@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from fedorbit.studies.folders import RunState, state_of
 from fedorbit.studies.grid import Cell
 from fedorbit.studies.places import Ended, Places
 from fedorbit.studies.processes import LocalProcesses, default_jobs
+from fedorbit.studies.ray_tasks import OnRay, ray_tasks
 from fedorbit.studies.study import Study, write_study
 
 
@@ -41,25 +43,35 @@ def run(
     out: Path | str | None = None,
     *,
     jobs: int | None = None,
+    ray: OnRay | None = None,
     watch: Watcher | None = None,
 ) -> list[RunState]:
     """Do what is missing and return how every run ended; a failed one does not stop the others.
 
     Earlier failures are tried again. Runs that another process does are left to it and waited for.
+    With `ray`, runs are spread over a cluster.
     """
     folder = Path(out) if out is not None else study.default_out
     folders.refuse_other_configurations(folder, study.runs)
     missing = [cell for cell in study.runs if state_of(folder, cell).state != "done"]
-    image_bytes = max((_image_bytes(study, cell) for cell in missing), default=0)
+    places = _places(study, folder, missing, jobs, ray)
     write_study(study, folder)
     for cell in missing:
         with replacing(folders.planned_config(folder, cell.slug)) as partial:
             partial.write_text(dumps(cell.config), encoding="utf-8")
     if missing:
-        at_once = min(jobs or default_jobs(image_bytes), len(missing))
-        with LocalProcesses(folder, at_once) as places:
-            _Runner(study, folder, missing, places, watch).work()
+        with places as found:
+            _Runner(study, folder, missing, found, watch).work()
     return status(study, folder)
+
+
+def _places(
+    study: Study, out: Path, missing: list[Cell], jobs: int | None, ray: OnRay | None
+) -> AbstractContextManager[Places]:
+    if ray is not None:
+        return ray_tasks(study, out, missing, ray, jobs)
+    image_bytes = max((_image_bytes(study, cell) for cell in missing), default=0)
+    return LocalProcesses(out, min(jobs or default_jobs(image_bytes), len(missing)))
 
 
 def _image_bytes(study: Study, cell: Cell) -> int:
@@ -81,6 +93,7 @@ class _Runner:
         self._study, self._out, self._places, self._watch = study, out, places, watch
         self._cells = {cell.slug: cell for cell in missing}
         self._waiting = deque(missing)
+        self._open = set(self._cells)
         self._held: list[Cell] = []
         self._losses: Counter[str] = Counter()
         self._finished: dict[str, RunState] = {}
@@ -115,13 +128,18 @@ class _Runner:
                     ended.reason if times == 1 else f"lost {times} times, at last: {ended.reason}"
                 )
                 folders.write_failure(self._out, cell.slug, told)
+                self._open.discard(cell.slug)
+        else:
+            self._open.discard(cell.slug)
 
     def _look_after_held(self) -> None:
         """Take over what another process has left unfinished; its failures are failures."""
         for cell in list(self._held):
             if not folders.is_claimed(self._out, cell.slug):
                 self._held.remove(cell)
-                if state_of(self._out, cell).state not in ("done", "failed"):
+                if state_of(self._out, cell).state in ("done", "failed"):
+                    self._open.discard(cell.slug)
+                else:
                     self._waiting.append(cell)
 
     def _progress(self) -> Progress:
@@ -132,9 +150,11 @@ class _Runner:
                 self._finished[cell.slug] = state
             states.append(state)
         # Failures of an earlier attempt are runs that wait.
-        waiting = {cell.slug for cell in self._waiting}
         states = [
-            replace(s, state="missing", error=None) if s.folder in waiting else s for s in states
+            replace(s, state="missing", error=None)
+            if s.state == "failed" and s.folder in self._open
+            else s
+            for s in states
         ]
         return Progress(states, time_left_s(states, self._places.at_once))
 
