@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from fedorbit.cluster import ray_cluster
+from fedorbit.cluster_messages import ray_messages_to
 from fedorbit.data.catalog import SYNTHETIC
 from fedorbit.studies import folders, ray_worker
 from fedorbit.studies.grid import Cell
@@ -50,7 +51,7 @@ def ray_tasks(
     cpus = asked.cpus if wanted.cpus is None else wanted.cpus
     gpus = asked.gpus if wanted.gpus is None else wanted.gpus
     names = {cell.config.data.name for cell in cells} - {SYNTHETIC}
-    with ray_cluster(wanted.address) as ray:
+    with ray_messages_to(folders.log_file(out)), ray_cluster(wanted.address) as ray:
         needs = Needs(Home.here(), tuple(sorted(names)), out if wanted.files == "shared" else None)
         check_nodes(ray, needs, cells, cpus, gpus)
         with ExitStack() as stack:
