@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+import fedorbit as fo
 from fedorbit.errors import ClusterError
 from fedorbit.simulation.records import method_folder, read_records
 from fedorbit.studies import OnRay, Progress, Study, load_study, run, status
 from fedorbit.studies.folders import is_claimed
+from fedorbit.studies.grid import Cell
 from tests.simulation.test_runs import timeless
 from tests.studies import small
 from tests.studies.test_runner import records_of, wait_until
@@ -90,19 +92,22 @@ def fated_study(folder: Path, grid: str, rounds: int = 10) -> Study:
     return load_study(small.write_study(folder, common + grid))
 
 
-def assert_same_records(study: Study, first: Path, second: Path) -> None:
-    for cell in study.runs:
-        a, b = (method_folder(out / cell.slug, cell.method) for out in (first, second))
-        assert len(read_records(a)) == cell.config.run.rounds
-        assert timeless(read_records(a)) == timeless(read_records(b))
+def assert_as_alone(cell: Cell, out: Path, folder: Path) -> None:
+    """The records of a run are those of `fedorbit run` on this machine."""
+    alone = fo.run(cell.config, folder / f"alone-{cell.slug}").runs[0].records
+    records = read_records(method_folder(out / cell.slug, cell.method))
+    assert len(records) == cell.config.run.rounds
+    assert timeless(records) == timeless(alone)
 
 
 @pytest.mark.parametrize("files", ["shared", "return"])
 def test_a_killed_worker_and_a_failing_run(cluster: Any, fated: Path, files: Any) -> None:
     # Files that are returned come a little later than they are written.
-    grid = f'"methods.{FATED}.patient" = [{str(files == "return").lower()}]\n'
-    grid += f'"methods.{FATED}.fate" = '
-    study = fated_study(fated, f'{grid}["raises", "killed", "none"]\n')
+    study = fated_study(
+        fated,
+        f'"methods.{FATED}.patient" = [{str(files == "return").lower()}]\n'
+        f'"methods.{FATED}.fate" = ["raises", "killed", "none"]\n',
+    )
     raises, killed, none = run(study, fated / "out", ray=OnRay(cluster.address, files=files))
     assert (raises.state, raises.error) == ("failed", "ZeroDivisionError: orbit 3 has no samples")
     assert raises.rounds_done == 7
@@ -112,9 +117,8 @@ def test_a_killed_worker_and_a_failing_run(cluster: Any, fated: Path, files: Any
     assert told == [*"01234567", *"6789"]
     assert not list((fated / "out").rglob("*.partial*"))
 
-    alone = fated_study(fated, f'{grid}["killed", "none"]\n')
-    assert {s.state for s in run(alone, fated / "local", jobs=1)} == {"done"}
-    assert_same_records(alone, fated / "out", fated / "local")
+    for cell in study.runs[1:]:
+        assert_as_alone(cell, fated / "out", fated)
 
 
 def test_a_node_is_lost(cluster: Any, fated: Path) -> None:
@@ -140,8 +144,8 @@ def test_a_node_is_lost(cluster: Any, fated: Path) -> None:
     assert "Raylet is terminated" in (fated / "out" / ".study" / "log.txt").read_text()
     rounds = [(fated / f"rounds-loses its node-{n}.txt").read_text().split() for n in (1, 2, 3)]
     assert sorted(map(len, rounds)) == [10, 10, 12]  # rounds 6 and 7 of one of them twice
-    run(study, fated / "local", jobs=1)
-    assert_same_records(study, fated / "out", fated / "local")
+    for cell in study.runs:
+        assert_as_alone(cell, fated / "out", fated)
 
 
 def _node_ids(cluster: Any) -> set[str]:
@@ -184,9 +188,8 @@ def test_the_driver_is_stopped_and_killed(cluster: Any, tmp_path: Path) -> None:
     [state] = status(study, out)
     assert state.state == "interrupted" and state.rounds_done < 80
 
-    assert [s.state for s in run(study, out, ray=OnRay(cluster.address))] == ["done"]
-    run(study, tmp_path / "local", jobs=1)
-    assert_same_records(study, out, tmp_path / "local")
+    assert [s.state for s in run(study, out)] == ["done"]  # here, as well as there
+    assert_as_alone(cell, out, tmp_path)
 
 
 def test_a_cluster_that_cannot(cluster: Any, tmp_path: Path) -> None:
