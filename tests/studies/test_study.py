@@ -202,7 +202,7 @@ def test_a_base_file_lies_beside_the_study(tmp_path: Path, monkeypatch: pytest.M
         ("[settings]\nmethods.fedorbit.roh = 1.0", "methods.fedorbit: unknown key 'roh'; did you mean 'rho'?"),
         ("[settings]\nmethods.dito.lambda = 1.0", "no method 'dito' (did you mean 'ditto'?)"),
         ("[common]\nmethods.fedorbit.kappa = [-1.0]", "kappa must be at least 0"),
-        ("[resources]\ncpus = 0", "resources.cpus must be at least 1, got 0"),
+        ("[resources]\ncpus = 0", "resources.cpus must be at least 1 and at most 1024, got 0"),
         ("[published.a.b]\nc = [1.0]", "a.b.c must be [accuracy, spread]"),
         ("base = 'papr'", "papr does not exist"),
         ("title =", "not valid TOML"),

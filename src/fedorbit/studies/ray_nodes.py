@@ -15,6 +15,7 @@ from fedorbit.errors import ClusterError
 from fedorbit.studies import folders, ray_worker
 from fedorbit.studies.grid import Cell
 from fedorbit.studies.ray_worker import Fitness, Needs
+from fedorbit.studies.schema import ResourcesSection
 
 CHECK_TIMEOUT_S = 120.0
 
@@ -27,24 +28,24 @@ def on_node(ray: ModuleType, node_id: str) -> Any:
     return strategies.NodeAffinitySchedulingStrategy(node_id, soft=False)
 
 
-def runs_at_once(ray: ModuleType, cpus: int, gpus: float) -> int:
+def runs_at_once(ray: ModuleType, resources: ResourcesSection) -> int:
     """Count the runs that all nodes together can do at a time."""
-    return sum(_room(node, cpus, gpus) for node in _alive(ray))
+    return sum(_room(node, resources) for node in _alive(ray))
 
 
 def check_nodes(
-    ray: ModuleType, needs: Needs, cells: Sequence[Cell], cpus: int, gpus: float
+    ray: ModuleType, needs: Needs, cells: Sequence[Cell], resources: ResourcesSection
 ) -> None:
     """Refuse a cluster that has no room for a run, or a node that cannot do one."""
     alive = _alive(ray)
-    nodes = [node for node in alive if _room(node, cpus, gpus)]
+    nodes = [node for node in alive if _room(node, resources)]
     if not nodes:
         has = "; ".join(
             f"{_name(n)} has {_amount(n, 'CPU'):g} and {_amount(n, 'GPU'):g}" for n in alive
         )
         raise ClusterError(
-            f"no node of the Ray cluster has the {cpus} CPUs and {gpus:g} GPUs that a run is to "
-            f"have: {has}; lower --cpus or --gpus, or add nodes"
+            f"no node of the Ray cluster has the {resources.cpus} CPUs and {resources.gpus:g} GPUs "
+            f"that a run is to have: {has}; lower --cpus or --gpus, or add nodes"
         )
     with _probe(needs) as needs:
         found = _ask(ray, nodes, needs)
@@ -117,9 +118,14 @@ def _alive(ray: ModuleType) -> list[Node]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def _room(node: Node, cpus: int, gpus: float) -> int:
-    room = _amount(node, "CPU") // cpus
-    return int(min(room, _amount(node, "GPU") // gpus) if gpus else room)
+def _room(node: Node, resources: ResourcesSection) -> int:
+    """Count as Ray does, in ten-thousandths: ten runs of 0.1 GPUs fit on one."""
+    wanted = {"CPU": _parts(resources.cpus), "GPU": _parts(resources.gpus)}
+    return min(_parts(_amount(node, kind)) // parts for kind, parts in wanted.items() if parts)
+
+
+def _parts(amount: float) -> int:
+    return round(amount * 10_000)
 
 
 def _amount(node: Node, resource: str) -> float:

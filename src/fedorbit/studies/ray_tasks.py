@@ -15,12 +15,14 @@ from typing import Any, Literal
 from fedorbit.cluster import ray_cluster
 from fedorbit.cluster_messages import ray_messages_to
 from fedorbit.data.catalog import SYNTHETIC
+from fedorbit.errors import ConfigError
 from fedorbit.studies import folders, ray_worker
 from fedorbit.studies.grid import Cell
 from fedorbit.studies.places import TICK_S, Ended
 from fedorbit.studies.ray_nodes import check_nodes, runs_at_once
 from fedorbit.studies.ray_return import ReturnedFiles, returned_files
 from fedorbit.studies.ray_worker import Answer, Home, Needs, Order
+from fedorbit.studies.schema import ResourcesSection
 from fedorbit.studies.study import Study
 
 GRACE_S = 60.0
@@ -47,22 +49,33 @@ def ray_tasks(
 ) -> "Iterator[RayTasks]":
     """Join the cluster, see that its nodes can do these runs, and stop them in the end."""
     out = out.absolute()
-    asked = study.file.resources
-    cpus = asked.cpus if wanted.cpus is None else wanted.cpus
-    gpus = asked.gpus if wanted.gpus is None else wanted.gpus
+    resources = _resources(study, wanted)
     names = {cell.config.data.name for cell in cells} - {SYNTHETIC}
     with ray_messages_to(folders.log_file(out)), ray_cluster(wanted.address) as ray:
         needs = Needs(Home.here(), tuple(sorted(names)), out if wanted.files == "shared" else None)
-        check_nodes(ray, needs, cells, cpus, gpus)
+        check_nodes(ray, needs, cells, resources)
         with ExitStack() as stack:
             returned = None
             if wanted.files == "return":
                 returned = stack.enter_context(returned_files(ray, out))
-            tasks = RayTasks(
-                ray, out, needs, cpus, gpus, min(jobs or len(cells), len(cells)), returned
-            )
+            most = min(jobs or len(cells), len(cells))
+            tasks = RayTasks(ray, out, needs, resources, most, returned)
             stack.callback(tasks.stop)
             yield tasks
+
+
+def _resources(study: Study, wanted: OnRay) -> ResourcesSection:
+    given = {"cpus": wanted.cpus, "gpus": wanted.gpus}
+    chosen = study.file.resources.model_copy(
+        update={key: value for key, value in given.items() if value is not None}
+    )
+    gpus = float(chosen.gpus)
+    if chosen.cpus < 1 or gpus < 0 or not (gpus.is_integer() or 0.0001 <= gpus <= 1):
+        raise ConfigError(
+            "a run must have at least 1 CPU, and GPUs that are a whole number or a part of one, "
+            f"got {chosen.cpus} and {gpus:g}; set --cpus and --gpus"
+        )
+    return chosen
 
 
 class RayTasks:
@@ -75,22 +88,22 @@ class RayTasks:
         ray: ModuleType,
         out: Path,
         needs: Needs,
-        cpus: int,
-        gpus: float,
+        resources: ResourcesSection,
         jobs: int,
         returned: ReturnedFiles | None,
     ) -> None:
         self._ray, self._out, self._needs, self._returned = ray, out, needs, returned
-        self._cpus, self._gpus, self._jobs = cpus, gpus, jobs
+        self._resources, self._jobs = resources, jobs
         # No retries of Ray's own: it would keep them to itself.
-        self._do = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(ray_worker.do)
+        task = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)
+        self._do = task(ray_worker.do)
         self._slugs: dict[Any, str] = {}
         self._held: list[Ended] = []
 
     @property
     def at_once(self) -> int:
         """How many runs the nodes that are there now can do; one, if only to wait for a node."""
-        room = runs_at_once(self._ray, self._cpus, self._gpus)
+        room = runs_at_once(self._ray, self._resources)
         return max(1, min(self._jobs, room))
 
     @property
@@ -100,7 +113,7 @@ class RayTasks:
 
     def begin(self, slug: str, waiting: int) -> None:
         """Let Ray do or go on with a run, wherever there is room."""
-        engine = {"workers": self._cpus}
+        engine = {"workers": self._resources.cpus}
         order = Order(self._needs.home, self._out, slug, engine, self._needs.datasets)
         if self._returned is not None:
             if not self._returned.claim(slug):

@@ -60,6 +60,8 @@ def run(
         with replacing(folders.planned_config(folder, cell.slug)) as partial:
             partial.write_text(dumps(cell.config), encoding="utf-8")
     if missing:
+        if watch is not None:  # a cluster takes its time to answer
+            watch(Progress(status(study, folder), None))
         with places as found:
             _Runner(study, folder, missing, found, watch).work()
     return status(study, folder)
