@@ -38,10 +38,13 @@ def ray_cluster(address: str | None = None) -> Iterator[ModuleType]:
             ray.init(joined, logging_level=logging.ERROR, log_to_driver=False, **options)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise ClusterError(_why_not_joined(joined, error)) from error
+    # Ray prints a page to standard output about every lost worker, and has no setting against it.
+    ray._private.worker._worker_logs_enabled = False
     try:
         yield ray
     finally:
         ray.shutdown()
+        ray._private.worker._worker_logs_enabled = True
 
 
 def _import_ray() -> ModuleType:
@@ -56,6 +59,16 @@ def _import_ray() -> ModuleType:
     return ray
 
 
+def answers(address: str) -> bool:
+    """Tell whether anybody listens at HOST:PORT."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S).close()
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True
+
+
 def _check_reachable(address: str) -> None:
     """Refuse at once what Ray would try for a minute."""
     if "://" in address:
@@ -63,16 +76,11 @@ def _check_reachable(address: str) -> None:
             f"the cluster's address must be HOST:PORT, got {address!r}; run fedorbit on a node of "
             "the cluster instead of through Ray Client"
         )
-    host, colon, port = address.rpartition(":")
-    if not colon:  # "auto", "local"
-        return
-    try:
-        socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S).close()
-    except (OSError, ValueError, OverflowError) as error:
+    if address not in ("auto", "local") and not answers(address):
         raise ClusterError(
-            f"no Ray cluster answers at {address!r} ({error}); start one with `ray start --head`, "
-            "which prints its address"
-        ) from error
+            f"no Ray cluster answers at {address!r}; start one with `ray start --head`, which "
+            "prints its address"
+        )
 
 
 @contextmanager

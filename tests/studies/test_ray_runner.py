@@ -141,7 +141,6 @@ def test_a_node_is_lost(cluster: Any, fated: Path) -> None:
 
     states = run(study, fated / "out", ray=OnRay(cluster.address), watch=remove_node)
     assert {s.state for s in states} == {"done"}
-    assert "Raylet is terminated" in (fated / "out" / ".study" / "log.txt").read_text()
     rounds = [(fated / f"rounds-loses its node-{n}.txt").read_text().split() for n in (1, 2, 3)]
     assert sorted(map(len, rounds)) == [10, 10, 12]  # rounds 6 and 7 of one of them twice
     for cell in study.runs:

@@ -12,10 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from fedorbit.cluster import ray_cluster
-from fedorbit.cluster_messages import ray_messages_to
+from fedorbit.cluster import answers, ray_cluster
 from fedorbit.data.catalog import SYNTHETIC
-from fedorbit.errors import ConfigError
+from fedorbit.errors import ClusterError, ConfigError
 from fedorbit.studies import folders, ray_worker
 from fedorbit.studies.grid import Cell
 from fedorbit.studies.places import TICK_S, Ended
@@ -27,6 +26,8 @@ from fedorbit.studies.study import Study
 
 GRACE_S = 60.0
 """How long runs may take to stop."""
+PATIENCE_S = 20.0
+"""How long the cluster's head may be silent; after a minute, Ray would end this process."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def ray_tasks(
     out = out.absolute()
     resources = _resources(study, wanted)
     names = {cell.config.data.name for cell in cells} - {SYNTHETIC}
-    with ray_messages_to(folders.log_file(out)), ray_cluster(wanted.address) as ray:
+    with ray_cluster(wanted.address) as ray:
         needs = Needs(Home.here(), tuple(sorted(names)), out if wanted.files == "shared" else None)
         check_nodes(ray, needs, cells, resources)
         with ExitStack() as stack:
@@ -99,12 +100,9 @@ class RayTasks:
         self._do = task(ray_worker.do)
         self._slugs: dict[Any, str] = {}
         self._held: list[Ended] = []
-
-    @property
-    def at_once(self) -> int:
-        """How many runs the nodes that are there now can do; one, if only to wait for a node."""
-        room = runs_at_once(self._ray, self._resources)
-        return max(1, min(self._jobs, room))
+        self._head: str = ray.get_runtime_context().gcs_address
+        self._answered_s = time.monotonic()
+        self.at_once = self._room()
 
     @property
     def busy(self) -> int:
@@ -124,6 +122,10 @@ class RayTasks:
 
     def news(self) -> list[Ended]:
         """Wait for runs to end, a tick at most."""
+        if not self._is_there():  # whatever is asked of Ray now might not return
+            time.sleep(TICK_S)
+            return []
+        self.at_once = self._room()
         ended, self._held = self._held, []
         tasks = list(self._slugs)
         if not tasks and not ended:
@@ -135,13 +137,28 @@ class RayTasks:
 
     def stop(self) -> None:
         """Stop all runs; they keep a checkpoint."""
-        tasks = list(self._slugs)
+        tasks = list(self._slugs) if answers(self._head) else []
         for task in tasks:
             self._ray.cancel(task, force=False)
         if tasks:
             done, _ = self._ray.wait(tasks, num_returns=len(tasks), timeout=GRACE_S)
             for task in done:
                 self._hear(task)
+
+    def _room(self) -> int:
+        """Count the runs that nodes can do just now; one, if only to wait for a node."""
+        return max(1, min(self._jobs, runs_at_once(self._ray, self._resources)))
+
+    def _is_there(self) -> bool:
+        now_s = time.monotonic()
+        if answers(self._head):
+            self._answered_s = now_s
+        elif now_s - self._answered_s > PATIENCE_S:
+            raise ClusterError(
+                f"the Ray cluster at {self._head} was lost; start it again, and the same command "
+                "goes on, or go on without it"
+            )
+        return self._answered_s == now_s
 
     def _hear(self, task: Any) -> Ended:
         slug = self._slugs.pop(task)
