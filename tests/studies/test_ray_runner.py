@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,10 +70,18 @@ FATED = "fated:Fated"
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    with pytest.MonkeyPatch.context() as patched:
+        # What killed workers leave behind goes with the test; Ray's sockets need a short path.
+        patched.setenv("RAY_TMPDIR", tempfile.gettempdir())
+        patched.setenv("TMPDIR", str(tmp_path_factory.mktemp("nodes")))
+        yield from _two_nodes(Cluster)
+
+
+def _two_nodes(make: Any) -> Iterator[Any]:
+    made = make(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     made.add_node(num_cpus=1)
     yield made
     made.shutdown()
