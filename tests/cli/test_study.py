@@ -134,6 +134,7 @@ def test_shipped_studies_are_listed_and_shown(fedorbit) -> None:
         (["run", "paper-eurosta"], "did you mean 'paper-eurosat'?"),
         (["run", "paper-resisc45"], "dataset 'resisc45' is not prepared"),
         (["run", "ablation", "--quick", "-o", "run.rouns=3"], "did you mean 'run.rounds'?"),
+        (["run", "ablation", "--quick", "--cpus", "2"], "add --engine ray"),
         (["status", "ablation", "--seeds", "1;2"], "--seeds must look like 0,1,2 or 0-4"),
         (["status", "ablation", "--seeds", "4-2"], "must go up"),
         (["status", "ablation", "-o", "variant=none"], "there is no variant 'none'"),

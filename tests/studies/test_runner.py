@@ -17,8 +17,9 @@ import fedorbit as fo
 from fedorbit.errors import DataError, RunError, TrackingError
 from fedorbit.simulation.records import read_records
 from fedorbit.studies import Study, load_study, run, status, write_study
-from fedorbit.studies.folders import RunState, claim, is_claimed, write_failure
-from fedorbit.studies.runner import time_left_s
+from fedorbit.studies.folders import RunState, claim, is_claimed, read_failure, write_failure
+from fedorbit.studies.places import Ended
+from fedorbit.studies.runner import _Runner, time_left_s
 from tests.orbits.element_files import made_satellite, tle_text
 from tests.simulation.test_runs import timeless
 from tests.studies import small
@@ -255,6 +256,41 @@ def test_the_time_left() -> None:
     ]
     assert time_left_s(states, 1) == pytest.approx(350.0)
     assert time_left_s(states, 2) == pytest.approx(250.0)  # the longest run decides
+
+
+class Losing:
+    """Places that lose the first run so many times, and do all others."""
+
+    at_once, busy, retries = 1, 0, 2
+
+    def __init__(self, out: Path, first: str, losses: int) -> None:
+        self._out, self._first, self._losses = out, first, losses
+        self.begun: list[str] = []
+
+    def begin(self, slug: str, waiting: int) -> None:
+        self.begun.append(slug)
+        self.busy = 1
+
+    def news(self) -> list[Ended]:
+        self.busy = 0
+        slug = self.begun[-1]
+        if slug == self._first and self._losses:
+            self._losses -= 1
+            return [Ended(slug, "lost", "its node was lost")]
+        return [Ended(slug, "done")]
+
+
+@pytest.mark.parametrize(("losses", "begun"), [(0, "ab"), (2, "aaab"), (5, "aaab")])
+def test_lost_runs_are_tried_again_but_not_for_ever(
+    tiny: Study, tmp_path: Path, losses: int, begun: str
+) -> None:
+    names = dict(zip("ab", (cell.slug for cell in tiny.runs), strict=True))
+    places = Losing(tmp_path, names["a"], losses)
+    _Runner(tiny, tmp_path, tiny.runs, places, None).work()
+    assert places.begun == [names[letter] for letter in begun]
+    told = "lost 3 times, at last: its node was lost" if losses > 2 else None
+    assert read_failure(tmp_path, names["a"]) == told
+    assert read_failure(tmp_path, names["b"]) is None
 
 
 def test_a_folder_can_be_run_again_without_its_file(tiny: Study, tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_the_written_study_loads_to_the_same(tmp_path: Path) -> None:
         '[common]\nmethod = ["fedavg", "fedorbit"]\ntraining.epochs = [1, 2]\nseed = [0, 1]\n'
         '[[grid]]\nvariant = ["two"]\n[[variants]]\nname = "two"\n[[variants.settings.stations]]\n'
         'name = "a \\"b\\""\nlatitude_deg = 1.0\nlongitude_deg = 2.0\n'
-        "[published.synthetic.dirichlet]\nfedavg = [50.0, 10.0]",
+        "[published.synthetic.dirichlet]\nfedavg = [50.0, 10.0]\n[resources]\ncpus = 3\ngpus = 0.5",
     )
     for quick in (False, True):
         study = load_study(path, quick=quick, overrides=["run.rounds=2"])
@@ -163,6 +163,7 @@ def test_the_written_study_loads_to_the_same(tmp_path: Path) -> None:
         again = load_study(out)
         assert again.cells == study.cells
         assert again.file.published == study.file.published
+        assert (again.file.resources.cpus, again.file.resources.gpus) == (3, 0.5)
         assert (again.name, again.quick) == (study.name, quick)
         described = tomllib.loads((out / STUDY).read_text())["cells"]
         assert described[0] == {
@@ -201,6 +202,7 @@ def test_a_base_file_lies_beside_the_study(tmp_path: Path, monkeypatch: pytest.M
         ("[settings]\nmethods.fedorbit.roh = 1.0", "methods.fedorbit: unknown key 'roh'; did you mean 'rho'?"),
         ("[settings]\nmethods.dito.lambda = 1.0", "no method 'dito' (did you mean 'ditto'?)"),
         ("[common]\nmethods.fedorbit.kappa = [-1.0]", "kappa must be at least 0"),
+        ("[resources]\ncpus = 0", "resources.cpus must be at least 1 and at most 1024, got 0"),
         ("[published.a.b]\nc = [1.0]", "a.b.c must be [accuracy, spread]"),
         ("base = 'papr'", "papr does not exist"),
         ("title =", "not valid TOML"),

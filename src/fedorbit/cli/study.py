@@ -34,6 +34,20 @@ EXIT_INTERRUPTED = 130
 MANY_SEEDS = 10_000
 
 
+class StudyEngine(StrEnum):
+    """Where runs are done."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
+class RayFiles(StrEnum):
+    """How the files of runs on a cluster come into the study's folder."""
+
+    SHARED = "shared"
+    RETURN = "return"
+
+
 class Format(StrEnum):
     """How a table is printed."""
 
@@ -92,9 +106,47 @@ def run(
     jobs: Annotated[
         int | None,
         typer.Option(
-            "--jobs", "-j", min=1, metavar="N", help="Runs at a time; default one per core."
+            "--jobs",
+            "-j",
+            min=1,
+            metavar="N",
+            help="Runs at a time; default one per core, on a cluster as many as it has room for.",
         ),
     ] = None,
+    engine: Annotated[
+        StudyEngine,
+        typer.Option("--engine", help="Processes of this machine, or tasks of a Ray cluster."),
+    ] = StudyEngine.LOCAL,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            "--ray-address",
+            metavar="HOST:PORT",
+            help="The cluster; default RAY_ADDRESS, else Ray is started on this machine.",
+        ),
+    ] = None,
+    cpus: Annotated[
+        int | None,
+        typer.Option("--cpus", min=1, metavar="N", help="Cores and threads of a run; default 1."),
+    ] = None,
+    gpus: Annotated[
+        float | None,
+        typer.Option(
+            "--gpus",
+            min=0,
+            metavar="N",
+            help="GPUs reserved for a run, also a part of one; default 0. A run uses them if its "
+            "engine.device is cuda.",
+        ),
+    ] = None,
+    ray_files: Annotated[
+        RayFiles,
+        typer.Option(
+            "--ray-files",
+            help="shared: all nodes see the study's folder, and its locks, under one path. return: "
+            "they do not, and send their files while they run.",
+        ),
+    ] = RayFiles.SHARED,
     seeds: Seeds = None,
     overrides: Overrides = None,
     reuse: Annotated[
@@ -113,6 +165,10 @@ def run(
     one study: each run is done by one of them. A failed run does not stop the others; the exit
     code is then 3, and the next call tries it again.
 
+    With [bold]--engine ray[/bold] every run is a task of a Ray cluster, whose nodes have the same
+    fedorbit and the prepared datasets. A run whose process or node is lost goes on elsewhere from
+    its checkpoint, three times at most. See docs/studies.md, "On a cluster".
+
     [bold]Examples[/bold]
 
     fedorbit study run paper-eurosat --quick  [dim]a stand-in, in minutes[/dim]
@@ -122,15 +178,25 @@ def run(
     fedorbit study run my-study.toml --out results --jobs 4
 
     fedorbit study run ablation --reuse studies/paper-eurosat  [dim]which has FedOrbit's runs[/dim]
+
+    fedorbit study run ablation --engine ray --ray-address head:6379 --cpus 2
     """
     from fedorbit import studies
 
+    on_ray = None
+    if engine == StudyEngine.RAY:
+        on_ray = studies.OnRay(ray_address, cpus, gpus, ray_files.value)
+    elif ray_address or cpus or gpus or ray_files != RayFiles.SHARED:
+        raise ConfigError(
+            "--ray-address, --ray-files, --cpus and --gpus are for a cluster; add --engine ray, or "
+            "use --jobs and -o engine.workers=N on this machine"
+        )
     loaded, folder = _load(study, quick, seeds, overrides, out)
     if taken := studies.take_over(loaded, folder, reuse or []):
         stderr.print(f"taken over: {', '.join(taken)}", soft_wrap=True)
     try:
         with StudyBars(loaded.name) as bars:
-            states = studies.run(loaded, folder, jobs=jobs, watch=bars.show)
+            states = studies.run(loaded, folder, jobs=jobs, ray=on_ray, watch=bars.show)
     except KeyboardInterrupt:
         stderr.print("stopped; nothing is lost: the same command goes on", soft_wrap=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -102,16 +102,26 @@ def is_claimed(out: Path, slug: str) -> bool:
     return False
 
 
+def remove_lock(out: Path, slug: str) -> None:
+    """Forget a run that there never was."""
+    _hidden(out, slug, "lock").unlink(missing_ok=True)
+
+
+def failure_file(out: Path, slug: str) -> Path:
+    """Where it is written why a run failed."""
+    return _hidden(out, slug, "failure.json")
+
+
 def write_failure(out: Path, slug: str, sentence: str, traceback: str = "") -> None:
     """Remember why a run failed."""
-    with replacing(_hidden(out, slug, "failure.json")) as partial:
+    with replacing(failure_file(out, slug)) as partial:
         partial.write_text(json.dumps({"error": sentence, "traceback": traceback}, indent=2) + "\n")
 
 
 def read_failure(out: Path, slug: str) -> str | None:
     """Return why a run failed the last time, if it did."""
     try:
-        sentence: str = json.loads(_hidden(out, slug, "failure.json").read_text())["error"]
+        sentence: str = json.loads(failure_file(out, slug).read_text())["error"]
     except FileNotFoundError:
         return None
     return sentence
@@ -119,7 +129,7 @@ def read_failure(out: Path, slug: str) -> str | None:
 
 def forget_failure(out: Path, slug: str) -> None:
     """Begin anew."""
-    _hidden(out, slug, "failure.json").unlink(missing_ok=True)
+    failure_file(out, slug).unlink(missing_ok=True)
 
 
 def planned_config(out: Path, slug: str) -> Path:
@@ -128,10 +138,15 @@ def planned_config(out: Path, slug: str) -> Path:
 
 
 def log_file(out: Path) -> Path:
-    """Where warnings and what methods print go."""
+    """Where warnings and what methods print go, of all runs that are done on this machine."""
     path = out / HIDDEN / "log.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def run_log(out: Path, slug: str) -> Path:
+    """Where they go of a run on a cluster, whose nodes cannot all append to one file."""
+    return _hidden(out, slug, "log.txt")
 
 
 def as_started(config: Config, folder: Path) -> Config:

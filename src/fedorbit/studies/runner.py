@@ -1,19 +1,8 @@
-"""Does the runs of a study that are missing, several at a time.
+"""Does the runs of a study that are missing, several at a time, wherever there is a place."""
 
-A handful of worker processes get one run after the other; they die with this process, and a run
-that was stopped goes on from its checkpoint. Runs of one thread each, side by side, use cores
-better than one run of many threads, which wait for each other at the end of every round. Only the
-last runs, behind which nobody waits, may use all cores.
-"""
-
-import json
-import selectors
-import signal
-import subprocess
-import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,16 +10,14 @@ from fedorbit.config.files import dumps
 from fedorbit.data.catalog import SYNTHETIC, open_dataset
 from fedorbit.errors import DataError
 from fedorbit.files import replacing
-from fedorbit.learning.engine import default_workers
 from fedorbit.simulation.tracking import connect
 from fedorbit.studies import folders
 from fedorbit.studies.folders import RunState, state_of
 from fedorbit.studies.grid import Cell
+from fedorbit.studies.places import Ended, Places
+from fedorbit.studies.processes import LocalProcesses, default_jobs
+from fedorbit.studies.ray_tasks import OnRay, ray_tasks
 from fedorbit.studies.study import Study, write_study
-
-TICK_S = 0.5
-PROCESS_BYTES = 600_000_000
-"""What a worker needs beside its images: PyTorch, mostly."""
 
 
 @dataclass(frozen=True)
@@ -57,36 +44,39 @@ def run(
     out: Path | str | None = None,
     *,
     jobs: int | None = None,
+    ray: OnRay | None = None,
     watch: Watcher | None = None,
 ) -> list[RunState]:
     """Do what is missing and return how every run ended; a failed one does not stop the others.
 
     Earlier failures are tried again. Runs that another process does are left to it and waited for.
+    With `ray`, runs are spread over a cluster.
     """
     folder = Path(out) if out is not None else study.default_out
     folders.refuse_other_configurations(folder, study.runs)
     missing = [cell for cell in study.runs if state_of(folder, cell).state != "done"]
     for tracking in {cell.config.tracking for cell in missing}:
         connect(tracking)  # what is wrong with a tracker is said once, not by every run
-    image_bytes = max((_image_bytes(study, cell) for cell in missing), default=0)
+    places = _places(study, folder, missing, jobs, ray)
     write_study(study, folder)
     for cell in missing:
         with replacing(folders.planned_config(folder, cell.slug)) as partial:
             partial.write_text(dumps(cell.config), encoding="utf-8")
     if missing:
-        jobs = min(jobs or default_jobs(image_bytes), len(missing))
-        _Runner(study, folder, missing, jobs, watch).work()
+        if watch is not None:  # a cluster takes its time to answer
+            watch(Progress(status(study, folder), None))
+        with places as found:
+            _Runner(study, folder, missing, found, watch).work()
     return status(study, folder)
 
 
-def default_jobs(image_bytes: int) -> int:
-    """One run per core, as long as their images fit into memory together."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        available = next(int(s.split()[1]) * 1024 for s in lines if s.startswith("MemAvailable"))
-    except (OSError, StopIteration):  # not Linux
-        return default_workers()
-    return max(1, min(default_workers(), available // (PROCESS_BYTES + image_bytes)))
+def _places(
+    study: Study, out: Path, missing: list[Cell], jobs: int | None, ray: OnRay | None
+) -> AbstractContextManager[Places]:
+    if ray is not None:
+        return ray_tasks(study, out, missing, ray, jobs)
+    image_bytes = max((_image_bytes(study, cell) for cell in missing), default=0)
+    return LocalProcesses(out, min(jobs or default_jobs(image_bytes), len(missing)))
 
 
 def _image_bytes(study: Study, cell: Cell) -> int:
@@ -101,120 +91,60 @@ def _image_bytes(study: Study, cell: Cell) -> int:
         raise DataError(f"study {study.name}: {error}; --quick does without it") from None
 
 
-class _Worker:
-    """A process that does one run after the other."""
-
-    def __init__(self, out: Path) -> None:
-        self._out = out
-        with folders.log_file(out).open("a") as log:
-            # A group of its own: Ctrl-C reaches this process, and this process stops the workers.
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "fedorbit.studies.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                process_group=0,
-            )
-        self.cell: Cell | None = None
-
-    def order(self, cell: Cell, workers: int) -> None:
-        """Give it a run to do."""
-        assert self.process.stdin is not None
-        self.cell = cell
-        order = {"out": str(self._out), "folder": cell.slug, "workers": workers}
-        with suppress(BrokenPipeError):  # it is dead, which its standard output tells next
-            self.process.stdin.write(json.dumps(order) + "\n")
-            self.process.stdin.flush()
-
-    def answer(self) -> str | None:
-        """Read how the run ended; None if the process is dead."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        return str(json.loads(line)["state"]) if line.endswith("\n") else None
-
-    def stop(self) -> None:
-        """Let it stop: its run keeps a checkpoint."""
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):
-            self.process.stdin.close()
-
-    def wait(self) -> int:
-        """Wait for its end and return its exit code."""
-        assert self.process.stdout is not None
-        code = self.process.wait()
-        self.process.stdout.close()
-        return code
-
-    def describe_death(self) -> str:
-        """Say how the process ended."""
-        code = self.wait()
-        if code == -signal.SIGKILL:
-            return "its process was killed, perhaps for want of memory; try fewer --jobs"
-        if code < 0:
-            return f"its process was ended by {signal.Signals(-code).name}"
-        return f"its process ended with code {code}; see {folders.log_file(self._out)}"
-
-
 class _Runner:
     def __init__(
-        self, study: Study, out: Path, missing: list[Cell], jobs: int, watch: Watcher | None
+        self, study: Study, out: Path, missing: list[Cell], places: Places, watch: Watcher | None
     ) -> None:
-        self._study, self._out, self._jobs, self._watch = study, out, jobs, watch
+        self._study, self._out, self._places, self._watch = study, out, places, watch
+        self._cells = {cell.slug: cell for cell in missing}
         self._waiting = deque(missing)
+        self._open = set(self._cells)
         self._held: list[Cell] = []
-        self._workers: list[_Worker] = []
-        self._selector = selectors.DefaultSelector()
+        self._losses: Counter[str] = Counter()
         self._finished: dict[str, RunState] = {}
 
     def work(self) -> None:
         """Go on until every run is done or has failed."""
-        try:
-            while self._assign() or self._held:
-                for key, _ in self._selector.select(TICK_S):
-                    self._hear(key.data)
-                self._look_after_held()
-                if self._watch is not None:
-                    self._watch(self._progress())
-        finally:
-            self._end()
+        while self._assign() or self._held:
+            for ended in self._places.news():
+                self._note(ended)
+            self._look_after_held()
+            if self._watch is not None:
+                self._watch(self._progress())
 
     def _assign(self) -> bool:
-        """Give every idle worker a run; return whether any is at work."""
-        while self._waiting and sum(w.cell is not None for w in self._workers) < self._jobs:
+        """Begin as many runs as there are places; return whether any is under way."""
+        while self._waiting and self._places.busy < self._places.at_once:
             cell = self._waiting.popleft()
-            last = len(self._waiting) < self._jobs
-            threads = default_workers() if last else max(1, default_workers() // self._jobs)
-            self._idle_worker().order(cell, threads)
-        return any(worker.cell is not None for worker in self._workers)
+            self._places.begin(cell.slug, len(self._waiting))
+        return self._places.busy > 0
 
-    def _idle_worker(self) -> _Worker:
-        for worker in self._workers:
-            if worker.cell is None:
-                return worker
-        worker = _Worker(self._out)
-        self._workers.append(worker)
-        self._selector.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
-        return worker
-
-    def _hear(self, worker: _Worker) -> None:
-        answer, cell = worker.answer(), worker.cell
-        worker.cell = None
-        if answer is None:
-            self._selector.unregister(worker.process.stdout)  # type: ignore[arg-type]
-            self._workers.remove(worker)
-            worker.stop()
-            if cell is not None:
-                folders.write_failure(self._out, cell.slug, worker.describe_death())
-        elif answer == "held" and cell is not None:
+    def _note(self, ended: Ended) -> None:
+        cell = self._cells[ended.slug]
+        if ended.outcome == "held":
             self._held.append(cell)
+        elif ended.outcome == "lost":
+            self._losses[cell.slug] += 1
+            times = self._losses[cell.slug]
+            if times <= self._places.retries:
+                self._waiting.appendleft(cell)
+            else:
+                told = (
+                    ended.reason if times == 1 else f"lost {times} times, at last: {ended.reason}"
+                )
+                folders.write_failure(self._out, cell.slug, told)
+                self._open.discard(cell.slug)
+        else:
+            self._open.discard(cell.slug)
 
     def _look_after_held(self) -> None:
         """Take over what another process has left unfinished; its failures are failures."""
         for cell in list(self._held):
             if not folders.is_claimed(self._out, cell.slug):
                 self._held.remove(cell)
-                if state_of(self._out, cell).state not in ("done", "failed"):
+                if state_of(self._out, cell).state in ("done", "failed"):
+                    self._open.discard(cell.slug)
+                else:
                     self._waiting.append(cell)
 
     def _progress(self) -> Progress:
@@ -225,24 +155,13 @@ class _Runner:
                 self._finished[cell.slug] = state
             states.append(state)
         # Failures of an earlier attempt are runs that wait.
-        waiting = {cell.slug for cell in self._waiting}
         states = [
-            replace(s, state="missing", error=None) if s.folder in waiting else s for s in states
+            replace(s, state="missing", error=None)
+            if s.state == "failed" and s.folder in self._open
+            else s
+            for s in states
         ]
-        return Progress(states, time_left_s(states, self._jobs))
-
-    def _end(self) -> None:
-        for worker in self._workers:
-            worker.stop()
-        try:
-            for worker in self._workers:
-                worker.wait()
-        except KeyboardInterrupt:  # a second Ctrl-C: what is on disk is enough
-            for worker in self._workers:
-                worker.process.kill()
-            raise
-        finally:
-            self._selector.close()
+        return Progress(states, time_left_s(states, self._places.at_once))
 
 
 def time_left_s(states: Sequence[RunState], jobs: int) -> float | None:

@@ -63,6 +63,15 @@ class TableSection(Section):
         return tuple(axis_key(name) for name in value)
 
 
+class ResourcesSection(Section):
+    """What a run takes of a cluster; on one machine `--jobs` says how many run at a time."""
+
+    cpus: int = Field(1, ge=1, le=1024, description="cores, and threads")
+    gpus: float = Field(
+        0.0, ge=0, le=1024, description="reserved; engine.device says who uses them"
+    )
+
+
 class StudyFile(Section):
     """A base configuration, and grids of what differs from it."""
 
@@ -77,6 +86,7 @@ class StudyFile(Section):
     variants: tuple[VariantSection, ...] = Field((), strict=False)
     quick: QuickSection = QuickSection()
     table: TableSection = TableSection()
+    resources: ResourcesSection = ResourcesSection()
     published: dict[str, dict[str, dict[str, list[float]]]] = Field(
         default_factory=dict, description="dataset.partition.method = [accuracy, spread]"
     )

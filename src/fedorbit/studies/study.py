@@ -108,6 +108,7 @@ def write_study(study: Study, folder: Path) -> None:
     for variant in file.variants:
         lines += _table_lines("[[variants]]", variant.model_dump(exclude_none=True))
     lines += _table_lines("[table]", file.table.model_dump())
+    lines += _table_lines("[resources]", file.resources.model_dump())
     lines += _table_lines("[published]", file.published)
     for cell in study.cells:
         published = study.published(cell)

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from fedorbit.studies.folders import (
     planned_config,
     write_failure,
 )
+from fedorbit.studies.places import Outcome
 
 GRACE_S = 60.0
 """How long a stop may take before the process is ended the hard way."""
@@ -43,14 +45,17 @@ def main() -> None:
     while True:
         order = orders.get()
         try:
-            answer = do_run(Path(order["out"]), order["folder"], order["workers"])
+            answer = do_run(Path(order["out"]), order["folder"], order["engine"])
         except StopRequested as stop:
             os._exit(128 + stop.signal_number)  # a thread still reads standard input
         print(json.dumps({"folder": order["folder"], "state": answer}), file=answers, flush=True)
 
 
-def do_run(out: Path, slug: str, workers: int) -> str:
-    """Begin or go on with a run; return `done`, `failed`, or `held` if another process does it."""
+def do_run(out: Path, slug: str, settings: Mapping[str, Any]) -> Outcome:
+    """Begin or go on with a run, with these settings of its engine; `held` if another process does.
+
+    A failure is written down beside the run.
+    """
     folder = out / slug
     with claim(out, slug) as mine:
         if not mine:
@@ -58,7 +63,7 @@ def do_run(out: Path, slug: str, workers: int) -> str:
         forget_failure(out, slug)
         try:
             config = as_started(load_config(planned_config(out, slug)), folder)
-            engine = config.engine.model_copy(update={"workers": workers})
+            engine = config.engine.model_copy(update=dict(settings))
             config = config.model_copy(update={"engine": engine})
             if (folder / CONFIG).exists():
                 runs.resume(folder, config)

@@ -1,0 +1,94 @@
+"""Runs on nodes that do not see the study's folder: their files are sent here as they go on."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fedorbit.config import load_config
+from fedorbit.config.files import dumps
+from fedorbit.config.schema import ElementsSection
+from fedorbit.simulation.claim import elements_name
+from fedorbit.studies import folders
+from fedorbit.studies.parcels import Mirror, Parcel, unpack
+from fedorbit.studies.ray_nodes import on_node
+from fedorbit.studies.ray_worker import Order
+
+
+@contextmanager
+def returned_files(ray: ModuleType, out: Path) -> "Iterator[ReturnedFiles]":
+    """Take files in until the block ends."""
+    from ray.util.queue import Queue
+
+    here = ray.get_runtime_context().get_node_id()
+    queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": on_node(ray, here)})
+    files = ReturnedFiles(out, queue)
+    try:
+        yield files
+    finally:
+        files.let_go()
+        queue.shutdown()
+
+
+class ReturnedFiles:
+    """Runs whose files are sent here; this process claims them, since no other can."""
+
+    def __init__(self, out: Path, queue: Any) -> None:
+        self._out, self._queue = out, queue
+        self._tickets: dict[str, str] = {}
+        self._claims: dict[str, ExitStack] = {}
+
+    def claim(self, slug: str) -> bool:
+        """Claim a run until it is settled; False if another process does it."""
+        with ExitStack() as stack:
+            if not stack.enter_context(folders.claim(self._out, slug)):
+                return False
+            self._claims[slug] = stack.pop_all()
+        return True
+
+    def complete(self, order: Order) -> Order:
+        """Add the run's files, and how to send them back."""
+        slug, ticket = order.slug, secrets.token_hex(8)
+        self._tickets[ticket] = slug
+        folders.forget_failure(self._out, slug)
+        so_far = Mirror(self._out, slug).changes() or Parcel({}, frozenset())
+        files = {**self._planned(slug), **so_far.files}
+        parcel = replace(so_far, files=files)
+        return replace(order, ticket=ticket, parcel=parcel, outbox=self._queue)
+
+    def receive(self) -> None:
+        """Write down what was sent; what comes of an attempt that was given up is dropped."""
+        for ticket, parcel in self._queue.get_nowait_batch(self._queue.qsize()):
+            if ticket in self._tickets:
+                unpack(parcel, self._out, self._tickets[ticket])
+
+    def settle(self, slug: str, last: Parcel | None) -> None:
+        """Write down the last files of a run that has ended, and let go of it."""
+        self.receive()
+        if last is not None:
+            unpack(last, self._out, slug)
+        self._tickets = {ticket: of for ticket, of in self._tickets.items() if of != slug}
+        self._claims.pop(slug).close()
+
+    def let_go(self) -> None:
+        """Give up all claims."""
+        while self._claims:
+            self._claims.popitem()[1].close()
+
+    def _planned(self, slug: str) -> dict[str, bytes]:
+        """Return the configuration a run is to have, with the element sets that it names."""
+        path = folders.planned_config(self._out, slug)
+        config = load_config(path)
+        if not isinstance(config.constellation, ElementsSection):
+            return {str(path.relative_to(self._out)): path.read_bytes()}
+        elements = config.constellation.file
+        sent = path.with_name(f"{slug}.{elements_name(elements)}")
+        section = config.constellation.model_copy(update={"file": Path(sent.name)})
+        text = dumps(config.model_copy(update={"constellation": section}))
+        return {
+            str(sent.relative_to(self._out)): elements.read_bytes(),
+            str(path.relative_to(self._out)): text.encode(),
+        }

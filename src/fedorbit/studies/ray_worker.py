@@ -1,0 +1,201 @@
+"""What a node of a Ray cluster does for a study: tell whether it can, and do a run."""
+
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedorbit import __version__
+from fedorbit.data import cache
+from fedorbit.learning import kernel
+from fedorbit.studies import folders
+from fedorbit.studies.parcels import Mirror, Parcel, unpack
+from fedorbit.studies.places import Outcome
+from fedorbit.studies.worker import do_run
+
+SEND_EVERY_S = 5.0
+
+
+class Outbox(Protocol):
+    """Takes parcels to the process that ordered the run."""
+
+    def put(self, item: tuple[str, Parcel]) -> None:
+        """Send a parcel of the run with this ticket."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where the study was started; a node does as that machine would, as far as it can."""
+
+    version: str
+    folder: Path
+    """Modules with methods and models of a user's own are looked for there."""
+    cache: str | None
+    """FEDORBIT_CACHE there."""
+
+    @classmethod
+    def here(cls) -> "Home":
+        """Describe this process."""
+        return cls(__version__, Path.cwd(), os.environ.get("FEDORBIT_CACHE"))
+
+    def settle(self) -> None:
+        """Make this process resemble that one; what the node has set for itself stays."""
+        with suppress(OSError):
+            os.chdir(self.folder)
+        if self.cache and Path(self.cache).is_dir():
+            os.environ.setdefault("FEDORBIT_CACHE", self.cache)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a node must have to do the runs of a study."""
+
+    home: Home
+    datasets: tuple[str, ...]
+    out: Path | None
+    """The study's folder, if nodes are to see it."""
+    probe: str = ""
+    """A run that the ordering process claims, so that nodes should see it claimed."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """A run to do."""
+
+    home: Home
+    out: Path
+    slug: str
+    engine: Mapping[str, Any]
+    datasets: tuple[str, ...]
+    ticket: str = ""
+    """Names this attempt at the run."""
+    parcel: Parcel | None = None
+    """The run's files so far, if this node is not to see the study's folder."""
+    outbox: Outbox | None = None
+    """Where to send the files then, while the run goes on."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a run ended, and its last files if they are to be sent."""
+
+    outcome: Outcome
+    reason: str = ""
+    parcel: Parcel | None = None
+
+
+@dataclass(frozen=True)
+class Fitness:
+    """What a node says of itself."""
+
+    obstacle: str
+    """Why it cannot do the runs; empty if it can."""
+    has_kernel: bool
+
+
+def inspect(needs: Needs) -> Fitness:
+    """Tell whether this node can do the runs of a study."""
+    needs.home.settle()
+    return Fitness(_obstacle(needs), not kernel.unavailable_reason())
+
+
+def do(order: Order) -> Answer:
+    """Begin or go on with a run; a stop keeps a checkpoint and says `lost`."""
+    order.home.settle()
+    if obstacle := _missing_dataset(order.datasets):  # of a node that came later than the study
+        return Answer("lost", f"its node {socket.gethostname()} {obstacle}")
+    try:
+        return _do_here(order) if order.parcel is None else _do_apart(order, order.parcel)
+    except KeyboardInterrupt:  # by Ray, or by whoever ends the processes of this node
+        return Answer("lost", f"its process on node {socket.gethostname()} was stopped")
+
+
+def _do_here(order: Order) -> Answer:
+    with _logging_to(folders.run_log(order.out, order.slug)):
+        return Answer(do_run(order.out, order.slug, order.engine))
+
+
+def _do_apart(order: Order, parcel: Parcel) -> Answer:
+    """Do the run in a folder of this node, and send its files."""
+    with tempfile.TemporaryDirectory(prefix="fedorbit-study-") as scratch:
+        out = Path(scratch)
+        unpack(parcel, out, order.slug)
+        mirror = Mirror(out, order.slug)
+        mirror.changes()  # those are known where they come from
+        outcome: Outcome = "lost"
+        reason = f"its process on node {socket.gethostname()} was stopped"
+        log = folders.run_log(out, order.slug)
+        with suppress(KeyboardInterrupt), _sending(mirror, order), _logging_to(log):
+            outcome, reason = do_run(out, order.slug, order.engine), ""
+        return Answer(outcome, reason, mirror.changes())
+
+
+@contextmanager
+def _sending(mirror: Mirror, order: Order) -> Iterator[None]:
+    """Send what changes, every few seconds."""
+    assert order.outbox is not None
+    outbox, ended = order.outbox, threading.Event()
+
+    def send() -> None:
+        while not ended.wait(SEND_EVERY_S):
+            parcel = mirror.changes()
+            if parcel is not None:
+                outbox.put((order.ticket, parcel))
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@contextmanager
+def _logging_to(path: Path) -> Iterator[None]:
+    """Put warnings, and what methods print, beside the run rather than into Ray's logs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with path.open("a") as log, redirect_stdout(log), redirect_stderr(log):
+            yield
+    finally:
+        if not path.stat().st_size:
+            path.unlink()
+
+
+def _obstacle(needs: Needs) -> str:
+    """Why this node cannot do the runs, such that "node NAME …" is a sentence."""
+    if __version__ != needs.home.version:
+        return (
+            f"has fedorbit {__version__}, and the study was started by {needs.home.version}; "
+            "install the same on all nodes"
+        )
+    if needs.out is not None:
+        remedy = "choose an --out on storage that all nodes share, or add --ray-files return"
+        if not needs.out.is_dir():
+            return f"does not see the study's folder {needs.out}; {remedy}"
+        try:
+            seen = folders.is_claimed(needs.out, needs.probe)
+        except OSError as error:
+            return f"cannot lock files in {needs.out} ({error.strerror}); {remedy}"
+        if not seen:
+            return (
+                f"does not see locks of other nodes in {needs.out}, which is another folder there "
+                f"or mounted without shared locks; {remedy}"
+            )
+    return _missing_dataset(needs.datasets)
+
+
+def _missing_dataset(names: tuple[str, ...]) -> str:
+    for name in names:
+        if not cache.is_prepared(name):
+            return (
+                f"has no dataset {name!r} in {cache.cache_root()}; run `fedorbit data prepare "
+                f"{name}` on every node, or set FEDORBIT_CACHE to a folder that all nodes share"
+            )
+    return ""
