@@ -103,12 +103,12 @@ def test_ctrl_c_keeps_what_there_is(tmp_path: Path) -> None:
     running.send_signal(signal.SIGINT)
     _, message = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert "nothing is lost" in message and "Traceback" not in message
+    assert message == "stopped; nothing is lost: the same command goes on\n"
     # The checkpoint is of the last whole round, not of the last multiple of three; a record that
     # was written in the very moment of the stop belongs to the round that was given up.
     rounds = json.loads(max(folder.glob("checkpoint-*.json")).read_text())["rounds_done"]
     assert records.read_bytes().count(b"\n") - rounds in (0, 1)
-    assert 5 <= rounds < 200
+    assert 4 <= rounds < 200
 
 
 def test_shipped_studies_are_listed_and_shown(fedorbit) -> None:

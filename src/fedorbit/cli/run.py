@@ -1,6 +1,7 @@
 """`fedorbit run` and `fedorbit methods`: train a constellation."""
 
 import shlex
+import sys
 import warnings
 from enum import StrEnum
 from pathlib import Path
@@ -132,7 +133,7 @@ def run(
     except StopRequested as stop:
         command = shlex.join(["fedorbit", "run", "--resume", str(stop.folder)])
         stderr.print(f"{stop}; nothing is lost: go on with `{command}`", soft_wrap=True)
-        raise typer.Exit(128 + stop.signal_number) from None
+        sys.exit(128 + stop.signal_number)
     if as_json:
         print_json({"runs": [_json_row(r.summary, r.folder) for r in result.runs]})
         return

@@ -1,5 +1,6 @@
 """`fedorbit study`: grids of runs, and their tables."""
 
+import sys
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from fedorbit.cli import EXIT_INTERRUPTED
 from fedorbit.cli.options import AsJson
 from fedorbit.cli.output import (
     Column,
@@ -30,7 +32,6 @@ if TYPE_CHECKING:  # PyTorch takes a second to import
 app = typer.Typer(help="Run studies: grids of runs, and their tables.", no_args_is_help=True)
 
 EXIT_FAILED_RUNS = 3
-EXIT_INTERRUPTED = 130
 MANY_SEEDS = 10_000
 
 
@@ -199,7 +200,7 @@ def run(
             states = studies.run(loaded, folder, jobs=jobs, ray=on_ray, watch=bars.show)
     except KeyboardInterrupt:
         stderr.print("stopped; nothing is lost: the same command goes on", soft_wrap=True)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        sys.exit(EXIT_INTERRUPTED)
     failed = [state for state in states if state.state == "failed"]
     if as_json:
         print_json(_status_json(loaded, folder, states))
