@@ -236,6 +236,22 @@ def test_a_satellite_without_power_is_as_good_as_away(name: str) -> None:
         assert_same(one, other)
 
 
+@pytest.mark.parametrize("name", ["apfl", "ditto"])
+@pytest.mark.parametrize("scarce", ["power", "time"])
+def test_who_has_enough_for_one_of_two_models_sits_out(name: str, scarce: str) -> None:
+    """Cut to nothing, it would return the models it got and dilute the means with them."""
+    method = make_method(name, {})
+    sizes = [len(part) for part in small_world().partition.train]
+    idle = max(range(2), key=lambda k: sizes[k])
+    enough_s = 3600.0 if scarce == "power" else 300.0  # of 1 Wh at 1 W, or of a round
+    speeds = [sizes[k] / (0.7 * enough_s) if k == idle else 1e6 for k in range(6)]
+    onboard = {"power": draining(speeds), "time": {"samples_per_s": speeds, "deadline": True}}
+    scarcely = play_on_board(method, small_world(onboard=onboard[scarce]))
+    away = play(method, small_world(events=[{"round": 0, "kind": "leave", "satellite": idle}]))
+    for (one, _), other in zip(scarcely, away, strict=True):
+        assert_same(one, other)
+
+
 def test_fedorbit_when_time_is_short() -> None:
     """Round 0 of FedOrbit, everybody in view: one epoch in each of two intra-orbit rounds."""
     always = np.ones((1, 3), dtype=bool)

@@ -6,7 +6,8 @@ training_w times as many joules. In a round a satellite can do the passes that f
 Sun brings during a round is there from the next round on, so that no charge is spent before it is
 there, whenever in the round the Sun shines.
 
-- Who cannot do a single pass is not among the trainers of the round.
+- Who cannot do a single pass for each of the method's models is not among the trainers of the
+  round.
 - If a round asks for more passes than there are, all that a satellite has to do in it is cut by
   the same share, to whole epochs, and to one where that would be none and there is enough for it;
   what rounding leaves over is for later intra-orbit rounds, or stays in the battery.
@@ -73,6 +74,7 @@ class Onboard:
         orbit_of_satellite: Ints,
         presence: Presence,
         model_bytes: int,
+        models_trained: int = 1,
     ) -> None:
         self.hardware = hardware
         self._samples = samples
@@ -80,6 +82,7 @@ class Onboard:
         self._orbit_of_satellite = orbit_of_satellite
         self._presence = presence
         self._model_bytes = model_bytes
+        self._models_trained = models_trained
         self._first_of_orbit = np.searchsorted(
             orbit_of_satellite, np.arange(orbit_of_satellite[-1] + 1)
         )
@@ -108,7 +111,7 @@ class Onboard:
             self._end_round()
 
     def able(self, t: int) -> NDArray[np.bool_]:
-        """Satellites that can do at least one pass in round t; in one that is over, everybody."""
+        """Satellites that can train in round t; in one that is over, everybody."""
         if t == self._tally.round:
             return self._able
         if t < self._tally.round:
@@ -161,16 +164,18 @@ class Onboard:
         return np.where(there, np.minimum(charged_j, power.battery_j), charge_j)
 
     def _who_is_able(self, t: int, charge_j: Floats) -> NDArray[np.bool_]:
+        """Satellites that have time and charge for a pass of every model."""
         able = np.ones(len(self._samples), dtype=np.bool_)
-        hardware = self.hardware
+        hardware, models = self.hardware, self._models_trained
+        training_s = models * self._pass_s
         if hardware.deadline:
             there = self._presence.during(t)
             in_orbit = np.add.reduceat(there.astype(np.int64), self._first_of_orbit)
-            exchange_s = self.exchange_s(1) * np.maximum(in_orbit - 1, 0)
-            busy_s = self._pass_s + exchange_s[self._orbit_of_satellite]
+            exchange_s = self.exchange_s(models) * np.maximum(in_orbit - 1, 0)
+            busy_s = training_s + exchange_s[self._orbit_of_satellite]
             able &= busy_s <= hardware.round_s * (1.0 + ROUNDING)
         if hardware.power is not None:
-            able &= self._pass_s * hardware.power.training_w <= charge_j * (1.0 + ROUNDING)
+            able &= training_s * hardware.power.training_w <= charge_j * (1.0 + ROUNDING)
         return able
 
     # --- Training -------------------------------------------------------------------------------

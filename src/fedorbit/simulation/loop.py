@@ -71,7 +71,7 @@ def run_rounds(
     trainer = world.trainer()
     engine = Engine(trainer, world.data, config.seed, config.engine.workers)
     try:
-        fleet = world.fleet(engine)
+        fleet = world.fleet(engine, method.models_trained)
         evaluator = Evaluator(engine, world.partition.test)
         done = load_newest(folder) or Checkpoint(0, method.start(fleet), {"seconds": 0.0}, 0)
         _restore(fleet, done.spent)
