@@ -107,13 +107,13 @@ class Tracking:
         try:
             yield
         except Exception as error:
+            del self._openers[name]
+            self._trackers.pop(name, None)
             if not self._has_begun:
                 raise TrackingError(
                     f"{name} failed at the start ({one_line(error)}); mend it and `fedorbit run "
                     f"--resume {self._folder}`, or -o tracking.{name.lower()}=false with that"
                 ) from error
-            del self._openers[name]
-            self._trackers.pop(name, None)
             warnings.warn(
                 f"{name} failed ({one_line(error)}); the run goes on without it, and "
                 f"`fedorbit run --resume {self._folder}` tells it later what it missed",
