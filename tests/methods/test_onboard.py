@@ -192,6 +192,19 @@ def test_who_is_away_is_not_charged() -> None:
     assert onboard.saved()["charge_j"] == [50.0, 50.0, 100.0]
 
 
+def test_batteries_of_those_who_are_away_are_not_told() -> None:
+    """A satellite that is lost with an empty battery would be its orbit's emptiest for ever."""
+    gone = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1]], dtype=bool)
+    onboard = onboard_of(Presence(np.array([0, 1, 2]), gone), power=power(solar_w=0.0))
+    granted(onboard, jobs(2, 0), jobs(1, 1))
+    told = []
+    for t in (1, 2, 3):
+        onboard.begin(t)
+        told.append((onboard.record()["charge_lowest"][0], onboard.record()["charge_mean"][0]))
+    # 10 and 40 J are left of 100; then 40 alone; of an orbit that is away what it has on board.
+    assert told == [(0.1, 0.25), (0.4, 0.4), (0.1, 0.25)]
+
+
 def test_time_goes_forward() -> None:
     onboard = onboard_of(power=power())
     onboard.begin(2)

@@ -260,15 +260,21 @@ class Onboard:
         if self.hardware.limits:
             told |= {"epochs_asked": [*tally.epochs_asked], "epochs_done": [*tally.epochs_done]}
         if power is not None:
-            shares = self._charge_j / power.battery_j
-            sizes = np.diff(np.append(self._first_of_orbit, len(shares)))
-            lowest = np.minimum.reduceat(shares, self._first_of_orbit)
-            mean = np.add.reduceat(shares, self._first_of_orbit) / sizes
+            shares, counted = self._charge_j / power.battery_j, self._counted()
+            lowest = np.minimum.reduceat(np.where(counted, shares, np.inf), self._first_of_orbit)
+            total = np.add.reduceat(np.where(counted, shares, 0.0), self._first_of_orbit)
+            mean = total / np.add.reduceat(counted.astype(np.int64), self._first_of_orbit)
             told |= {
                 "charge_lowest": lowest.round(6).tolist(),
                 "charge_mean": mean.round(6).tolist(),
             }
         return told
+
+    def _counted(self) -> NDArray[np.bool_]:
+        """Satellites that were there in the last round; of an orbit that was away, all of them."""
+        there = self._presence.during(max(self._tally.round - 1, 0))
+        inhabited = np.logical_or.reduceat(there, self._first_of_orbit)
+        return there | ~inhabited[self._orbit_of_satellite]
 
     def start_record(self) -> None:
         """Begin to count for the next record."""
