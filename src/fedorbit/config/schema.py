@@ -10,6 +10,7 @@ from fedorbit.config.bundled import bundled_elements, bundled_name
 from fedorbit.config.explain import nearest
 from fedorbit.config.onboard import MAX_SATELLITES, LinkRatesSection, OnboardSection
 from fedorbit.config.section import Section as Section
+from fedorbit.config.tracking import TrackingSection
 from fedorbit.orbits.earth import as_utc
 
 CHOICES = {"constellation": ("kind", "walker"), "partition": ("scheme", "dirichlet")}
@@ -306,17 +307,6 @@ class EngineSection(Section):
     device: str = Field("cpu", description="for the torch backend: cpu, cuda, cuda:1 …")
     workers: int = Field(0, ge=0, le=1024, description="threads; 0: one per core")
     checkpoint_every: int = Field(10, ge=1, le=10_000_000, description="rounds")
-
-
-class TrackingSection(Section):
-    """Who else is told of a run while it goes on; nothing here changes a result."""
-
-    tensorboard: bool = Field(False, description="event files in the run's folder")
-    mlflow: bool = Field(False, description="an MLflow run per method")
-    mlflow_experiment: str = Field("fedorbit", min_length=1, description="created if missing")
-    mlflow_uri: str | None = Field(
-        None, description="default MLFLOW_TRACKING_URI, or else what MLflow takes"
-    )
 
 
 class Config(Section):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedorbit.config import Config
-from fedorbit.config.schema import TrackingSection
+from fedorbit.config.tracking import TrackingSection
 from fedorbit.errors import TrackingError
 from fedorbit.simulation.loop import RunProgress
 from fedorbit.simulation.records import Record
