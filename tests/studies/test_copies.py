@@ -62,9 +62,7 @@ def test_nothing_to_export(done: tuple[Study, Path], tmp_path: Path) -> None:
     assert not (tmp_path / "export").exists()
 
 
-def test_an_export_does_not_replace_another_study(
-    done: tuple[Study, Path], tmp_path: Path
-) -> None:
+def test_an_export_does_not_replace_another_study(done: tuple[Study, Path], tmp_path: Path) -> None:
     study, out = done
     export(study, out, tmp_path / "export")
     before = {path: path.read_bytes() for path in (tmp_path / "export").glob("*.*")}
