@@ -25,7 +25,7 @@ def _require_packages(section: TrackingSection) -> None:
         if getattr(section, package) and find_spec(package) is None:
             raise TrackingError(
                 f"tracking.{package} needs a package that is not installed; "
-                f"pip install 'fedorbit[{package}]', or leave it out"
+                f"pip install 'fedorbit[{package}]', or -o tracking.{package}=false"
             )
 
 
