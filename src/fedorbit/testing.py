@@ -82,11 +82,11 @@ def small_world(
 
 
 @contextmanager
-def fleet_of(world: World, workers: int = 1) -> Iterator[Fleet]:
+def fleet_of(world: World, workers: int = 1, models_trained: int = 1) -> Iterator[Fleet]:
     """Lend a fleet for a while."""
     engine = LocalEngine(world.trainer(), world.data, world.config.seed, workers)
     try:
-        yield world.fleet(engine)
+        yield world.fleet(engine, models_trained)
     finally:
         engine.close()
 
@@ -104,7 +104,7 @@ def play_on_board(
     method: Method, world: World, workers: int = 1, resume: OnBoard | None = None
 ) -> list[OnBoard]:
     """Return states with clocks and batteries before the first and after every round."""
-    with fleet_of(world, workers) as fleet:
+    with fleet_of(world, workers, method.models_trained) as fleet:
         onboard = fleet.onboard
         assert onboard is not None, "the world must have hardware"
         played = [resume or (method.start(fleet), onboard.saved())]

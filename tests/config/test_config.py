@@ -333,6 +333,22 @@ def test_each_plane_may_have_its_number_of_satellites(written) -> None:
     assert WalkerSection().satellites_of_planes == (4, 4, 4, 4, 4)
 
 
+@pytest.mark.parametrize(
+    "uri", ["http://me:s3cret@mlflow.example.org", "postgresql://me:s3cr@t@localhost/mlflow"]
+)
+def test_passwords_are_refused_since_configurations_are_kept(uri: str) -> None:
+    with pytest.raises(ConfigError, match=r"mlflow_uri: must not hold a password.*; set") as told:
+        load_config("quickstart", [f"tracking.mlflow_uri={uri}"])
+    assert "s3cr" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "uri", ["http://mlflow.example.org:5000", "sqlite:///a@b.db", "http://me@localhost:1/a:b@c"]
+)
+def test_other_addresses_of_trackers_are_taken(uri: str) -> None:
+    assert load_config("quickstart", [f"tracking.mlflow_uri={uri}"]).tracking.mlflow_uri == uri
+
+
 def test_a_configuration_does_not_change(written) -> None:
     config = load_config(written(""))
     with pytest.raises(ValueError, match="frozen"):

@@ -192,6 +192,19 @@ def test_who_is_away_is_not_charged() -> None:
     assert onboard.saved()["charge_j"] == [50.0, 50.0, 100.0]
 
 
+def test_batteries_of_those_who_are_away_are_not_told() -> None:
+    """A satellite that is lost with an empty battery would be its orbit's emptiest for ever."""
+    gone = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1]], dtype=bool)
+    onboard = onboard_of(Presence(np.array([0, 1, 2]), gone), power=power(solar_w=0.0))
+    granted(onboard, jobs(2, 0), jobs(1, 1))
+    told = []
+    for t in (1, 2, 3):
+        onboard.begin(t)
+        told.append((onboard.record()["charge_lowest"][0], onboard.record()["charge_mean"][0]))
+    # 10 and 40 J are left of 100; then 40 alone; of an orbit that is away what it has on board.
+    assert told == [(0.1, 0.25), (0.4, 0.4), (0.1, 0.25)]
+
+
 def test_time_goes_forward() -> None:
     onboard = onboard_of(power=power())
     onboard.begin(2)
@@ -233,6 +246,22 @@ def test_a_satellite_without_power_is_as_good_as_away(name: str) -> None:
     without_power = play_on_board(method, small_world(onboard=draining(speeds)))
     away = play(method, small_world(events=[{"round": 0, "kind": "leave", "satellite": idle}]))
     for (one, _), other in zip(without_power, away, strict=True):
+        assert_same(one, other)
+
+
+@pytest.mark.parametrize("name", ["apfl", "ditto"])
+@pytest.mark.parametrize("scarce", ["power", "time"])
+def test_who_has_enough_for_one_of_two_models_sits_out(name: str, scarce: str) -> None:
+    """Cut to nothing, it would return the models it got and dilute the means with them."""
+    method = make_method(name, {})
+    sizes = [len(part) for part in small_world().partition.train]
+    idle = max(range(2), key=lambda k: sizes[k])
+    enough_s = 3600.0 if scarce == "power" else 300.0  # of 1 Wh at 1 W, or of a round
+    speeds = [sizes[k] / (0.7 * enough_s) if k == idle else 1e6 for k in range(6)]
+    onboard = {"power": draining(speeds), "time": {"samples_per_s": speeds, "deadline": True}}
+    scarcely = play_on_board(method, small_world(onboard=onboard[scarce]))
+    away = play(method, small_world(events=[{"round": 0, "kind": "leave", "satellite": idle}]))
+    for (one, _), other in zip(scarcely, away, strict=True):
         assert_same(one, other)
 
 

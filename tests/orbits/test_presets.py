@@ -11,6 +11,8 @@ from skyfield.api import EarthSatellite, load, wgs84
 from fedorbit.config import load_config
 from fedorbit.config.bundled import bundled_elements
 from fedorbit.orbits.constellation import Constellation
+from fedorbit.orbits.earth import julian_date
+from fedorbit.orbits.sunlight import MARCH_EQUINOX, sun_direction_eci
 from fedorbit.orbits.visibility import StationArrays
 from fedorbit.scenario import build_constellation, build_stations
 
@@ -146,6 +148,14 @@ def test_planets_orbit_is_sun_synchronous() -> None:
     cos_i = np.cos(np.radians(section.inclination_deg))
     drift_rad_s = -1.5 * j2 * (radius_km / a_km) ** 2 * rate_rad_s * cos_i
     assert np.degrees(drift_rad_s) * 86400.0 == pytest.approx(360.0 / 365.2422, abs=0.001)
+
+
+def test_planets_orbits_cross_the_equator_in_the_morning() -> None:
+    """Local time is 12 hours where the Sun is, and one more for 15 degrees to the east."""
+    x, y, _ = sun_direction_eci(*julian_date(MARCH_EQUINOX))
+    nodes = plane_nodes_deg(build_constellation(load_config("planet-flock")))
+    hours = (12.0 + (nodes - np.degrees(np.arctan2(y, x))) / 15.0) % 24.0
+    assert_allclose(hours, [9.5, 11.5], atol=0.01)
 
 
 def operating(constellation: Constellation) -> np.ndarray:

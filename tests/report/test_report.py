@@ -82,6 +82,16 @@ def test_settings_that_differ_in_much_are_named_by_what_tells_them_apart(tmp_pat
     assert labels == ["planes 6", "planes 5", "planes 72"]
 
 
+def test_a_setting_without_what_others_have_is_named_too(tmp_path: Path) -> None:
+    write_run(tmp_path / "plain", {"fedavg": 50.0})
+    [alone] = compared(tmp_path).settings
+    assert alone.label == ""
+    write_run(tmp_path / "slow", {"fedavg": 50.0}, onboard={"samples_per_s": 10.0})
+    labels = [setting.label for setting in compared(tmp_path).settings]
+    assert labels[0] == "without onboard"
+    assert labels[1].startswith("onboard.samples_per_s ")
+
+
 def test_variants_of_a_method_stand_side_by_side(tmp_path: Path) -> None:
     write_run(tmp_path / "a", {"fedavg": 50.0, "fedorbit": 60.0})
     write_run(tmp_path / "b", {"fedorbit": 70.0}, methods={"fedorbit": {"rho": 0.9}})

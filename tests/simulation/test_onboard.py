@@ -14,8 +14,10 @@ from fedorbit.orbits.service import Service
 from fedorbit.orbits.visibility import Schedule, round_times_s
 from fedorbit.scenario import build_constellation, build_stations
 from fedorbit.simulation import loop
+from fedorbit.simulation.checkpoint import load_newest
 from fedorbit.simulation.provenance import config_hash, what_counts
 from fedorbit.simulation.world import build_world, complain_of_short_contacts, model_bytes
+from fedorbit.testing import assert_same
 from tests.simulation.test_runs import StopAfter, small, timeless
 
 ENERGY = {"battery_wh": 0.01, "solar_w": 0.02, "training_w": 10.0, "initial_charge": 0.5}
@@ -59,6 +61,21 @@ def test_a_record_covers_the_rounds_since_the_last(tmp_path: Path) -> None:
         done = np.sum([r["epochs_done"] for r in part], axis=0)
         assert record["epochs_done"] == done.tolist()
         assert record["charge_lowest"] == part[-1]["charge_lowest"]
+
+
+def test_a_run_knows_how_many_models_its_method_trains(tmp_path: Path) -> None:
+    """Time for one of Ditto's two models is as good as time for none."""
+    sizes = [len(part) for part in build_world(small()).partition.train]
+    slow = int(np.argmax(sizes))
+    states = []
+    for pass_s in (200.0, 400.0):  # of a round of 300 s
+        speeds = [size / pass_s if k == slow else 1e6 for k, size in enumerate(sizes)]
+        hurry = {"samples_per_s": speeds, "deadline": True}
+        config = small(run={"method": "ditto"}, onboard=hurry)
+        newest = load_newest(fo.run(config, tmp_path / f"{pass_s:.0f}").runs[0].folder)
+        assert newest is not None
+        states.append(newest.state)
+    assert_same(*states)
 
 
 @pytest.mark.parametrize("t", [1, 3, 6])

@@ -21,6 +21,7 @@ from fedorbit.errors import RunError, TrackingError
 from fedorbit.simulation import loop, runs
 from fedorbit.simulation.provenance import config_hash, source_commit
 from fedorbit.simulation.records import read_records
+from fedorbit.simulation.tracking import Tracking
 from tests.simulation.test_runs import ROUNDS, StopAfter, small, timeless
 
 # SQLAlchemy 2.1 warns of what MLflow does while it is imported; users do not see it.
@@ -306,13 +307,29 @@ def test_a_tracker_that_fails_at_the_start_is_an_error(mlflow_uri: str, tmp_path
     assert len(read_records(folder / "fedavg")) == ROUNDS
 
 
+def test_a_tracker_that_fails_at_the_start_is_not_asked_again(tmp_path: Path) -> None:
+    """It would fail again while the run is being cleaned up, which would then stop half-way."""
+
+    class Broken(loop.NobodyWatches):
+        def begin(self, method: str, rounds_done: int, rounds: int) -> None:
+            raise OSError(errno.ENOSPC, "no space left")
+
+        def end(self) -> None:
+            raise OSError(errno.ENOSPC, "no space left")
+
+    watchers = Tracking(loop.NobodyWatches(), {"Broken": lambda _: Broken()}, small(), tmp_path)
+    with pytest.raises(TrackingError, match=r"Broken failed at the start \(OSError: .* no space"):
+        watchers.begin("fedavg", 0, ROUNDS)
+    watchers.end()
+
+
 @pytest.mark.parametrize("package", ["tensorboard", "mlflow"])
 def test_a_missing_package_is_named_before_anything_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(
-        TrackingError, match=rf"tracking\.{package} needs .* 'fedorbit\[{package}\]'"
+        TrackingError, match=rf"'fedorbit\[{package}\]', or -o tracking\.{package}=false"
     ):
         fo.run(small(tracking={package: True}), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -62,6 +62,17 @@ def test_nothing_to_export(done: tuple[Study, Path], tmp_path: Path) -> None:
     assert not (tmp_path / "export").exists()
 
 
+def test_an_export_does_not_replace_another_study(done: tuple[Study, Path], tmp_path: Path) -> None:
+    study, out = done
+    export(study, out, tmp_path / "export")
+    before = {path: path.read_bytes() for path in (tmp_path / "export").glob("*.*")}
+    other = load_study(small.write_study(tmp_path, '[common]\nmethod = ["fedprox"]\n', "other"))
+    run(other, tmp_path / "out", jobs=1)
+    with pytest.raises(RunError, match=r"export holds the study 'tiny', not 'other'; choose"):
+        export(other, tmp_path / "out", tmp_path / "export")
+    assert {path: path.read_bytes() for path in (tmp_path / "export").glob("*.*")} == before
+
+
 def test_another_study_takes_over_runs_with_the_same_settings(
     done: tuple[Study, Path], tmp_path: Path
 ) -> None:

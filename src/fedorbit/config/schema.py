@@ -11,6 +11,7 @@ from fedorbit.config.bundled import bundled_elements, bundled_name
 from fedorbit.config.explain import nearest
 from fedorbit.config.onboard import MAX_SATELLITES, LinkRatesSection, OnboardSection
 from fedorbit.config.section import Section as Section
+from fedorbit.config.tracking import TrackingSection
 from fedorbit.orbits.earth import as_utc
 
 SHORT = {"engine": "kind"}
@@ -339,17 +340,6 @@ class EngineSection(Section):
                 "would not fit on a GPU"
             )
         return self
-
-
-class TrackingSection(Section):
-    """Who else is told of a run while it goes on; nothing here changes a result."""
-
-    tensorboard: bool = Field(False, description="event files in the run's folder")
-    mlflow: bool = Field(False, description="an MLflow run per method")
-    mlflow_experiment: str = Field("fedorbit", min_length=1, description="created if missing")
-    mlflow_uri: str | None = Field(
-        None, description="default MLFLOW_TRACKING_URI, or else what MLflow takes"
-    )
 
 
 class Config(Section):

@@ -15,7 +15,7 @@ Departures: v and alpha belong to an orbit; satellites train them and the orbit 
 samples. alpha moves at the learning rate of the round, without momentum, decay or clipping.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -29,6 +29,8 @@ from fedorbit.methods.fleet import Fleet
 
 class APFL(Method):
     """Mix a model of the orbit's own with the global one, in a share that is learned."""
+
+    models_trained: ClassVar[int] = 2
 
     initial_alpha: float = Field(0.5, ge=0, le=1, description="first share of the own model")
 

@@ -9,7 +9,7 @@ the configuration under `[methods.NAME]`.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,10 @@ class Method(BaseModel, ABC):
     """Base class of all methods, also of those in a user's own file."""
 
     model_config = METHOD_CONFIG
+
+    models_trained: ClassVar[int] = 1
+    """Models that a satellite trains in a round; who has no time or power for an epoch of each,
+    where these are limited, sits the round out."""
 
     @abstractmethod
     def start(self, fleet: Fleet) -> State:

@@ -9,6 +9,8 @@ for E_base epochs in visible rounds and the orbit averages by samples, as it doe
 Another `effort` is spent on each of the two models.
 """
 
+from typing import ClassVar
+
 import numpy as np
 from pydantic import Field
 
@@ -21,6 +23,8 @@ from fedorbit.methods.fleet import Fleet
 
 class Ditto(MatchedEffort):
     """Personal orbit models pulled toward a FedAvg model trained in parallel."""
+
+    models_trained: ClassVar[int] = 2
 
     lambda_: float = Field(
         0.1, ge=0, alias="lambda", description="strength of the pull toward the global model"

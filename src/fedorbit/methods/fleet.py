@@ -72,6 +72,7 @@ class Fleet:
         plan: TrainingPlan,
         links: Links,
         hardware: Hardware | None = None,
+        models_trained: int = 1,
     ) -> None:
         self.layout = layout
         self.plan = plan
@@ -90,8 +91,14 @@ class Fleet:
         self.onboard: Onboard | None = None
         """Clocks and batteries, where the configuration has them."""
         if hardware is not None:
-            samples, size_bytes = class_counts.sum(axis=1), BYTES_PER_PARAMETER * layout.size
-            self.onboard = Onboard(hardware, samples, orbit_of_satellite, presence, size_bytes)
+            self.onboard = Onboard(
+                hardware,
+                class_counts.sum(axis=1),
+                orbit_of_satellite,
+                presence,
+                BYTES_PER_PARAMETER * layout.size,
+                models_trained,
+            )
 
     @property
     def orbits(self) -> int:
@@ -120,7 +127,8 @@ class Fleet:
     def trainers(self, orbit: int, t: int) -> list[int]:
         """Satellites of an orbit that are there and have something to learn from.
 
-        Without those that have no time or no power for a single epoch in the round going on.
+        Without those that have no time or no power for a single epoch of the method's models in
+        the round going on.
         """
         satellites = self._roster(t).trainers[orbit]
         if self.onboard is None:

@@ -6,7 +6,8 @@ training_w times as many joules. In a round a satellite can do the passes that f
 Sun brings during a round is there from the next round on, so that no charge is spent before it is
 there, whenever in the round the Sun shines.
 
-- Who cannot do a single pass is not among the trainers of the round.
+- Who cannot do a single pass for each of the method's models is not among the trainers of the
+  round.
 - If a round asks for more passes than there are, all that a satellite has to do in it is cut by
   the same share, to whole epochs, and to one where that would be none and there is enough for it;
   what rounding leaves over is for later intra-orbit rounds, or stays in the battery.
@@ -71,6 +72,7 @@ class Onboard:
         orbit_of_satellite: Ints,
         presence: Presence,
         model_bytes: int,
+        models_trained: int = 1,
     ) -> None:
         self.hardware = hardware
         self._samples = samples
@@ -78,6 +80,7 @@ class Onboard:
         self._orbit_of_satellite = orbit_of_satellite
         self._presence = presence
         self._model_bytes = model_bytes
+        self._models_trained = models_trained
         self._first_of_orbit = np.searchsorted(
             orbit_of_satellite, np.arange(orbit_of_satellite[-1] + 1)
         )
@@ -106,7 +109,7 @@ class Onboard:
             self._end_round()
 
     def able(self, t: int) -> NDArray[np.bool_]:
-        """Satellites that can do at least one pass in round t; in one that is over, everybody."""
+        """Satellites that can train in round t; in one that is over, everybody."""
         if t == self._tally.round:
             return self._able
         if t < self._tally.round:
@@ -159,16 +162,18 @@ class Onboard:
         return np.where(there, np.minimum(charged_j, power.battery_j), charge_j)
 
     def _who_is_able(self, t: int, charge_j: Floats) -> NDArray[np.bool_]:
+        """Satellites that have time and charge for a pass of every model."""
         able = np.ones(len(self._samples), dtype=np.bool_)
-        hardware = self.hardware
+        hardware, models = self.hardware, self._models_trained
+        training_s = models * self._pass_s
         if hardware.deadline:
             there = self._presence.during(t)
             in_orbit = np.add.reduceat(there.astype(np.int64), self._first_of_orbit)
-            exchange_s = self.exchange_s(1) * np.maximum(in_orbit - 1, 0)
-            busy_s = self._pass_s + exchange_s[self._orbit_of_satellite]
+            exchange_s = self.exchange_s(models) * np.maximum(in_orbit - 1, 0)
+            busy_s = training_s + exchange_s[self._orbit_of_satellite]
             able &= busy_s <= hardware.round_s * (1.0 + ROUNDING)
         if hardware.power is not None:
-            able &= self._pass_s * hardware.power.training_w <= charge_j * (1.0 + ROUNDING)
+            able &= training_s * hardware.power.training_w <= charge_j * (1.0 + ROUNDING)
         return able
 
     # --- Training -------------------------------------------------------------------------------
@@ -253,15 +258,21 @@ class Onboard:
         if self.hardware.limits:
             told |= {"epochs_asked": [*tally.epochs_asked], "epochs_done": [*tally.epochs_done]}
         if power is not None:
-            shares = self._charge_j / power.battery_j
-            sizes = np.diff(np.append(self._first_of_orbit, len(shares)))
-            lowest = np.minimum.reduceat(shares, self._first_of_orbit)
-            mean = np.add.reduceat(shares, self._first_of_orbit) / sizes
+            shares, counted = self._charge_j / power.battery_j, self._counted()
+            lowest = np.minimum.reduceat(np.where(counted, shares, np.inf), self._first_of_orbit)
+            total = np.add.reduceat(np.where(counted, shares, 0.0), self._first_of_orbit)
+            mean = total / np.add.reduceat(counted.astype(np.int64), self._first_of_orbit)
             told |= {
                 "charge_lowest": lowest.round(6).tolist(),
                 "charge_mean": mean.round(6).tolist(),
             }
         return told
+
+    def _counted(self) -> NDArray[np.bool_]:
+        """Satellites that were there in the last round; of an orbit that was away, all of them."""
+        there = self._presence.during(max(self._tally.round - 1, 0))
+        inhabited = np.logical_or.reduceat(there, self._first_of_orbit)
+        return there | ~inhabited[self._orbit_of_satellite]
 
     def start_record(self) -> None:
         """Begin to count for the next record."""

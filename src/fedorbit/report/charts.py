@@ -248,7 +248,7 @@ def _onboard(setting: Setting, shown: dict[str, Any]) -> Html | None:
                onboard.time_table(setting))
     ]  # fmt: skip
     if values["charge"]:
-        caption = "Charge of the emptiest battery after each round, % of its capacity."
+        caption = "Charge of the emptiest battery after each evaluated round, % of its capacity."
         charts.append(
             _chart("charge", "Charge on board", caption, onboard.charge_in_words(setting),
                    onboard.charge_table(setting))

@@ -55,7 +55,7 @@ def charge_in_words(setting: Setting) -> str:
         for series in begun(setting)
         if (lowest := _extremes(series, "charge_lowest", min))
     )
-    return f"Charge of the emptiest battery after a round: {listed(list(told))}."
+    return f"Charge of the emptiest battery after an evaluated round: {listed(list(told))}."
 
 
 def time_table(setting: Setting) -> Html:
@@ -78,7 +78,7 @@ def charge_table(setting: Setting) -> Html:
     for series in begun(setting):
         lowest = _extremes(series, "charge_lowest", min)
         rows.append((series.label, *(percent(100.0 * share) for share in _few(lowest))))
-    return _orbit_table(setting, rows, "Lowest charge per orbit, % of the battery")
+    return _orbit_table(setting, rows, "Lowest charge after an evaluated round, % of the battery")
 
 
 def _orbit_table(setting: Setting, rows: list[tuple[str, ...]], caption: str) -> Html:

@@ -73,7 +73,7 @@ def compare(methods: Sequence[MethodRecords]) -> Comparison:
     found: dict[str, dict[str, list[MethodRecords]]] = {}
     notes = []
     for method in methods:
-        setting = _label(flat[method.run], setting_keys)
+        setting = _label(flat[method.run], setting_keys) or _without(setting_keys)
         parameters = _parameters(flat[method.run], method.method)
         own = _label(parameters, parameter_keys[method.method])
         series = f"{method.method} ({own})" if own else method.method
@@ -142,6 +142,12 @@ def _label(values: Mapping[str, Any], keys: Sequence[str]) -> str:
         for key in keys
         if key in values
     )
+
+
+def _without(keys: Sequence[str]) -> str:
+    """Name what has none of some keys, such as `without onboard`; nothing if there are none."""
+    tables = dict.fromkeys(key.partition(".")[0] for key in keys)
+    return f"without {', '.join(tables)}" if tables else ""
 
 
 def _unfinished(methods: Sequence[MethodRecords]) -> list[str]:

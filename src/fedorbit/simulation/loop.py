@@ -68,7 +68,7 @@ def run_rounds(
 ) -> dict[str, Any]:
     """Run a method to its end in a folder, from its newest checkpoint; return the summary."""
     config = world.config
-    fleet = world.fleet(engine)
+    fleet = world.fleet(engine, method.models_trained)
     evaluator = Evaluator(engine, world.partition.test)
     done = load_newest(folder) or Checkpoint(0, method.start(fleet), {"seconds": 0.0}, 0)
     _restore(fleet, done.spent)

@@ -129,8 +129,11 @@ class World:
             probe=probe(trainer, self.data, self.spec.layout.size),
         )
 
-    def fleet(self, engine: Engine) -> Fleet:
-        """Return the world as a method may see it, with nothing spent yet."""
+    def fleet(self, engine: Engine, models_trained: int = 1) -> Fleet:
+        """Return the world as a method may see it, with nothing spent yet.
+
+        On board, time and power are looked after for a method that trains so many models.
+        """
         training = self.config.training
         return Fleet(
             engine=engine,
@@ -146,6 +149,7 @@ class World:
             ),
             links=self.config.run.links,
             hardware=self.hardware,
+            models_trained=models_trained,
         )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedorbit.config import Config
-from fedorbit.config.schema import TrackingSection
+from fedorbit.config.tracking import TrackingSection
 from fedorbit.errors import TrackingError
 from fedorbit.simulation.loop import RunProgress
 from fedorbit.simulation.records import Record
@@ -25,7 +25,7 @@ def _require_packages(section: TrackingSection) -> None:
         if getattr(section, package) and find_spec(package) is None:
             raise TrackingError(
                 f"tracking.{package} needs a package that is not installed; "
-                f"pip install 'fedorbit[{package}]', or leave it out"
+                f"pip install 'fedorbit[{package}]', or -o tracking.{package}=false"
             )
 
 
@@ -107,13 +107,13 @@ class Tracking:
         try:
             yield
         except Exception as error:
+            del self._openers[name]
+            self._trackers.pop(name, None)
             if not self._has_begun:
                 raise TrackingError(
                     f"{name} failed at the start ({one_line(error)}); mend it and `fedorbit run "
                     f"--resume {self._folder}`, or -o tracking.{name.lower()}=false with that"
                 ) from error
-            del self._openers[name]
-            self._trackers.pop(name, None)
             warnings.warn(
                 f"{name} failed ({one_line(error)}); the run goes on without it, and "
                 f"`fedorbit run --resume {self._folder}` tells it later what it missed",

@@ -1,0 +1,29 @@
+"""What a user may set about trackers, which are told of a run while it goes on."""
+
+import re
+
+from pydantic import Field, field_validator
+
+from fedorbit.config.section import Section
+
+
+class TrackingSection(Section):
+    """Who else is told of a run while it goes on; nothing here changes a result."""
+
+    tensorboard: bool = Field(False, description="event files in the run's folder")
+    mlflow: bool = Field(False, description="an MLflow run per method")
+    mlflow_experiment: str = Field("fedorbit", min_length=1, description="created if missing")
+    mlflow_uri: str | None = Field(
+        None, description="default MLFLOW_TRACKING_URI, or else what MLflow takes"
+    )
+
+    @field_validator("mlflow_uri")
+    @classmethod
+    def _without_password(cls, value: str | None) -> str | None:
+        """Refuse what would be copied to everybody who is given the run; and do not repeat it."""
+        if value is not None and re.search(r"://[^/]*:[^/]*@", value):
+            raise ValueError(
+                "must not hold a password, since the configuration is kept in the run's folder and "
+                "exported with it; set MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_URI instead"
+            )
+        return value
