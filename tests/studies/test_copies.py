@@ -71,6 +71,8 @@ def test_an_export_does_not_replace_another_study(done: tuple[Study, Path], tmp_
     with pytest.raises(RunError, match=r"export holds the study 'tiny', not 'other'; choose"):
         export(other, tmp_path / "out", tmp_path / "export")
     assert {path: path.read_bytes() for path in (tmp_path / "export").glob("*.*")} == before
+    with pytest.raises(RunError, match=r"export holds the study 'tiny', not 'other'; choose"):
+        run(other, tmp_path / "export", jobs=1)
 
 
 def test_another_study_takes_over_runs_with_the_same_settings(

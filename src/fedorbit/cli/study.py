@@ -328,7 +328,8 @@ def export_study(
         return
     missing = len(loaded.runs) - len(exported)
     left_out = f"; {missing} unfinished left out" if missing else ""
-    stdout.print(f"{len(exported)} runs, tables, page and {len(figures)} figures{left_out}")
+    runs = "1 run" if len(exported) == 1 else f"{len(exported)} runs"
+    stdout.print(f"{runs}, tables, page and {len(figures)} figures{left_out}")
     print_files([to])
 
 

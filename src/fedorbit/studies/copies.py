@@ -6,12 +6,12 @@ from pathlib import Path
 from fedorbit.config import load_config
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
-from fedorbit.simulation.records import CONFIG, RECORDS, STUDY, SUMMARY, WORLD, method_folder
+from fedorbit.simulation.records import CONFIG, RECORDS, SUMMARY, WORLD, method_folder
 from fedorbit.simulation.runs import differing_keys, with_backend_of
 from fedorbit.studies.folders import claim, refuse_other_configurations, state_of
 from fedorbit.studies.formats import as_csv, latex, markdown
 from fedorbit.studies.grid import Cell
-from fedorbit.studies.study import Study, load_study, write_study
+from fedorbit.studies.study import Study, refuse_other_study, write_study
 from fedorbit.studies.tables import table
 
 
@@ -22,7 +22,7 @@ def export(study: Study, out: Path, to: Path) -> list[str]:
     """
     if to.exists() and out.resolve() == to.resolve():
         raise RunError(f"{to} is the study itself; choose another folder for the copy")
-    _refuse_other_study(study, to)
+    refuse_other_study(study, to)
     refuse_other_configurations(out, study.runs)
     refuse_other_configurations(to, study.runs)
     done = [cell for cell in study.runs if state_of(out, cell).state == "done"]
@@ -66,17 +66,6 @@ def copy_run(source: Path, target: Path, method: str) -> None:
         if original.exists():
             with replacing(copy) as partial:
                 partial.write_bytes(original.read_bytes())
-
-
-def _refuse_other_study(study: Study, to: Path) -> None:
-    """A folder has one study file and one set of tables: another study's must not be lost."""
-    if not (to / STUDY).exists():
-        return
-    there, name = load_study(to).default_out.name, study.default_out.name
-    if there != name:
-        raise RunError(
-            f"{to} holds the study {there!r}, not {name!r}; choose another folder for the copy"
-        )
 
 
 def _runs_below(source: Path) -> list[Path]:

@@ -17,7 +17,7 @@ from fedorbit.studies.grid import Cell
 from fedorbit.studies.places import Ended, Places
 from fedorbit.studies.processes import LocalProcesses, default_jobs
 from fedorbit.studies.ray_tasks import OnRay, ray_tasks
-from fedorbit.studies.study import Study, write_study
+from fedorbit.studies.study import Study, refuse_other_study, write_study
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ def run(
     With `ray`, runs are spread over a cluster.
     """
     folder = Path(out) if out is not None else study.default_out
+    refuse_other_study(study, folder)
     folders.refuse_other_configurations(folder, study.runs)
     missing = [cell for cell in study.runs if state_of(folder, cell).state != "done"]
     for tracking in {cell.config.tracking for cell in missing}:

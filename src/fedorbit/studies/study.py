@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from fedorbit.config.explain import explain, nearest
 from fedorbit.config.files import literal, preset_names
-from fedorbit.errors import ConfigError
+from fedorbit.errors import ConfigError, RunError
 from fedorbit.files import replacing
 from fedorbit.simulation.records import STUDY
 from fedorbit.studies.grid import Cell, expand
@@ -92,6 +92,17 @@ def load_study(
         file = _quick(file)
     file = _overridden(file, overrides, seeds)
     return Study(name, file, expand(name, file))
+
+
+def refuse_other_study(study: Study, folder: Path) -> None:
+    """A folder has one study file and one set of tables: another study's must not be lost."""
+    if not (folder / STUDY).exists():
+        return
+    there, name = load_study(folder).default_out.name, study.default_out.name
+    if there != name:
+        raise RunError(
+            f"{folder} holds the study {there!r}, not {name!r}; choose another folder for it"
+        )
 
 
 def write_study(study: Study, folder: Path) -> None:

@@ -173,7 +173,7 @@ def _one_at_a_time(uri: str) -> Iterator[None]:
         yield
         return
     name = f"fedorbit-{os.getuid()}-{hashlib.sha256(uri.encode()).hexdigest()[:16]}.lock"
-    with (Path(tempfile.gettempdir()) / name).open("w") as lock:
+    with (Path(tempfile.gettempdir()) / name).open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
