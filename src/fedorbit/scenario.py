@@ -3,11 +3,9 @@
 import numpy as np
 
 from fedorbit.config import Config
+from fedorbit.config.images import DirichletSection, GroundTrackSection, PathologicalSection
 from fedorbit.config.schema import (
-    DirichletSection,
     EventSection,
-    GroundTrackSection,
-    PathologicalSection,
     WalkerSection,
 )
 from fedorbit.data.cache import Dataset

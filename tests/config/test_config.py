@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from fedorbit.config import Config, load_config
 from fedorbit.config.files import dumps, preset_names, preset_summary
+from fedorbit.config.images import GroundTrackSection
 from fedorbit.config.schema import (
     LONDON,
     ElementsSection,
-    GroundTrackSection,
     ScheduleSection,
     StationSection,
     WalkerSection,
