@@ -206,7 +206,7 @@ def test_a_cluster_that_cannot(cluster: Any, tmp_path: Path) -> None:
         run(tiny, tmp_path / "out", ray=OnRay(cluster.address, cpus=2))
     so2sat = load_study("paper-so2sat", seeds=[0])
     with pytest.raises(ClusterError) as caught:
-        run(so2sat, tmp_path / "out", ray=OnRay(cluster.address))
+        run(so2sat, tmp_path / "other", ray=OnRay(cluster.address))
     message = str(caught.value)
     assert message.startswith("node ") and "has no dataset 'so2sat'" in message
     assert "`fedorbit data prepare so2sat` on every node" in message
