@@ -4,12 +4,15 @@ Methods make jobs, trainers do them, engines decide where. None knows about the 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.learning.parameters import Vector
 from fedorbit.randomness import generator
+
+Floats = NDArray[np.float64]
 
 EVERYBODY = -1
 """Stands for a satellite that holds all training samples: centralised training."""
@@ -100,14 +103,41 @@ def batch_order(data: TrainingData, job: LocalJob, seed: int) -> NDArray[np.int6
 def standardisation(
     images: NDArray[np.uint8] | NDArray[np.float32], samples: NDArray[np.int64]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return scale and shift that give the samples mean 0 and deviation 1 per channel.
-
-    Runs over the samples in pieces, with sums of the values and of their squares about a first
-    estimate of the mean, so that neither memory nor cancellation is a concern.
-    """
+    """Return scale and shift that give the samples mean 0 and deviation 1 per channel."""
     channels = images.shape[3]
     if len(samples) == 0:
         return np.ones(channels, dtype=np.float32), np.zeros(channels, dtype=np.float32)
+    moments = _moments_of_bytes if images.dtype == np.uint8 else _moments
+    mean, variance = moments(images, samples)
+    # A constant channel carries nothing; it becomes 0 instead of a division by zero.
+    deviation = np.where(variance > 1e-12, np.sqrt(variance), 1.0)
+    return (1.0 / deviation).astype(np.float32), (-mean / deviation).astype(np.float32)
+
+
+def _moments_of_bytes(images: NDArray[Any], samples: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Mean and variance per channel, exact until the last division: all sums are of integers."""
+    total, squares = np.zeros((2, *images.shape[1:]), dtype=np.uint64)
+    for begin in range(0, len(samples), 64):
+        values = images[samples[begin : begin + 64]]
+        total += values.sum(axis=0, dtype=np.uint32)
+        words = values.astype(np.uint16)
+        words *= words  # at most 255^2, which just fits
+        squares += words.sum(axis=0, dtype=np.uint32)
+    count = len(samples) * images.shape[1] * images.shape[2]
+    sums = [int(n) for n in total.sum(axis=(0, 1))]
+    variance = [
+        (count * int(square) - n * n) / count**2
+        for n, square in zip(sums, squares.sum(axis=(0, 1)), strict=True)
+    ]
+    return np.array(sums) / count, np.array(variance)
+
+
+def _moments(images: NDArray[Any], samples: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Mean and variance per channel of floats, from sums about a first estimate of the mean.
+
+    Runs over the samples in pieces, so that neither memory nor cancellation is a concern.
+    """
+    channels = images.shape[3]
     centre = images[samples[: min(len(samples), 64)]].mean(axis=(0, 1, 2), dtype=np.float64)
     total, squares = np.zeros(channels), np.zeros(channels)
     for begin in range(0, len(samples), 256):
@@ -115,8 +145,4 @@ def standardisation(
         total += values.sum(axis=0)
         squares += np.einsum("nc,nc->c", values, values)
     count = len(samples) * images.shape[1] * images.shape[2]
-    mean = centre + total / count
-    variance = np.maximum(squares / count - (total / count) ** 2, 0.0)
-    # A constant channel carries nothing; it becomes 0 instead of a division by zero.
-    deviation = np.where(variance > 1e-12, np.sqrt(variance), 1.0)
-    return (1.0 / deviation).astype(np.float32), (-mean / deviation).astype(np.float32)
+    return centre + total / count, np.maximum(squares / count - (total / count) ** 2, 0.0)
