@@ -171,7 +171,7 @@ def test_epochs_count_once_per_model(method: Method, epochs: list[int]) -> None:
         ("fedorbit", {"rho": 1.5}, "rho must be above 0 and at most 1, got 1.5"),
         ("ditto", {"lambda": -1.0}, "lambda must be at least 0, got -1.0"),
         ("ditto", {"lamda": 0.2}, "unknown key 'lamda'; did you mean 'lambda'?"),
-        ("local", {"when": "sometimes"}, "when must be one of 'visible', 'always'"),
+        ("local", {"effort": "some"}, "effort must be one of 'base', 'visible', 'always'"),
     ],
 )
 def test_wrong_parameters(name: str, parameters: dict[str, object], message: str) -> None:

@@ -17,7 +17,7 @@ class TestLocal(MethodConformance):
 
 
 class TestLocalAlways(MethodConformance):
-    method = Local(when="always")
+    method = Local(effort="always")
     uses_links = False
 
 

@@ -8,6 +8,7 @@ from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
+from fedorbit.methods.local import Local
 from fedorbit.testing import EVENTS, PATTERN, assert_same, fleet_of, play, small_world
 
 # E_base = 1 and PATTERN: E_l = floor(min(10, 1 + 0.7 tau)) twice in view, 2 epochs once out of it.
@@ -32,7 +33,9 @@ def spent(method: Method, **changes) -> tuple[list[list[int]], int]:
         return epochs, fleet.ledger.samples_trained
 
 
-@pytest.mark.parametrize("baseline", [FedAvg(effort="always"), FedProx(effort="always")])
+@pytest.mark.parametrize(
+    "baseline", [FedAvg(effort="always"), FedProx(effort="always"), Local(effort="always")]
+)
 def test_always_spends_exactly_what_fedorbit_does(baseline: Method) -> None:
     epochs, samples = spent(baseline)
     assert epochs == FEDORBITS_EPOCHS
@@ -58,6 +61,7 @@ def test_with_causal_links_only_visible_orbits_can_take_part() -> None:
         play(FedAvg(effort="always"), world), play(FedAvg(effort="visible"), world), strict=True
     ):
         assert_same(one, other)
+    assert spent(Local(effort="always"), links="causal")[0] == FEDORBITS_EPOCHS  # needs no link
 
 
 def test_base_is_the_default_and_spends_e_base_in_view() -> None:

@@ -228,8 +228,8 @@ def test_unknown_studies_and_seeds(tmp_path: Path) -> None:
 # The sizes follow from the files: methods x partitions x seeds, mechanisms, values …
 SIZES = {
     "ablation": (12 * 2 * 3, 12 * 2),
-    # FedOrbit once, three baselines with three efforts each
-    "compute-matched": (10 * 2 * 3, 10 * 2),
+    # FedOrbit once, four baselines with three efforts each
+    "compute-matched": (13 * 2 * 3, 13 * 2),
     # 3 x 2 sizes on two partitions, 3 sets of stations, 3 altitudes; 3 methods, 3 seeds
     "constellations": ((3 * 2 * 2 + 3 + 3) * 3 * 3, (2 * 1 * 2 + 3 + 2) * 3),
     "dynamic": (5 * 3 * 2 * 3, 5 * 3 * 2),
