@@ -61,6 +61,16 @@ def test_published_values_come_from_the_study_of_the_run(tmp_path: Path) -> None
     assert headline_rows(compared(tmp_path).settings[0])[0].published is None
 
 
+def test_an_empty_list_is_no_setting(tmp_path: Path) -> None:
+    write_run(tmp_path / "new", {"fedavg": 50.0})
+    old = write_run(tmp_path / "old", {"ditto": 50.0}) / "config.toml"
+    lines = old.read_text().splitlines(keepends=True)
+    assert any(line.startswith("events = []") for line in lines)
+    old.write_text("".join(line for line in lines if not line.startswith("events = []")))
+    [setting] = compared(tmp_path).settings
+    assert {series.label for series in setting.series} == {"fedavg", "ditto"}
+
+
 def test_settings_are_named_by_what_differs(tmp_path: Path) -> None:
     write_run(tmp_path / "a", {"fedavg": 50.0})
     write_run(tmp_path / "b", {"fedavg": 50.0}, partition={"scheme": "pathological"})

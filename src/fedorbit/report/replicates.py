@@ -62,7 +62,7 @@ class Comparison:
 def compare(methods: Sequence[MethodRecords]) -> Comparison:
     """Sort runs into settings and series."""
     runs = list(dict.fromkeys(method.run for method in methods))
-    flat = {run: flat_settings(run.config) for run in runs}
+    flat = {run: _given(run.config) for run in runs}
     setting_keys = _telling_keys(
         [{k: v for k, v in flat[run].items() if _is_setting(k)} for run in runs]
     )
@@ -94,6 +94,11 @@ def compare(methods: Sequence[MethodRecords]) -> Comparison:
         for label, series in found.items()
     )
     return Comparison(settings, (*notes, *_unfinished(methods), *_without_world(runs)))
+
+
+def _given(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with something in them: a version without `events` wrote no `events = []`."""
+    return {key: value for key, value in flat_settings(config).items() if value != []}
 
 
 def _is_setting(key: str) -> bool:
