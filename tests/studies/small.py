@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from tests.orbits.element_files import made_satellite, tle_text
+
 SETTINGS = """
 [settings]
 constellation.planes = 3
@@ -18,3 +20,18 @@ def write_study(folder: Path, grids: str, name: str = "tiny") -> Path:
     path = folder / f"{name}.toml"
     path.write_text(f'title = "a small study"\nbase = "quickstart"\n{SETTINGS}\n{grids}')
     return path
+
+
+def write_real_study(folder: Path) -> tuple[Path, str]:
+    """Write a study of one run on satellites from a file; return it and their element sets."""
+    satellites = [(f"S{raan}", made_satellite(raan + 1, raan)) for raan in (0, 90)]
+    elements = tle_text(satellites)
+    (folder / "fleet.tle").write_text(elements)
+    (folder / "base.toml").write_text(
+        "extends = 'quickstart'\n[constellation]\nkind = 'elements'\nfile = 'fleet.tle'\n"
+        "[schedule]\nrounds = 4\n[data.synthetic]\nclasses = 4\nsamples = 120\nsize = 16\n"
+        "[run]\nrounds = 4\n"
+    )
+    path = folder / "real.toml"
+    path.write_text("title = 'real'\nbase = 'base.toml'\n[[grid]]\nmethod = ['local']\n")
+    return path, elements

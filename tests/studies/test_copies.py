@@ -73,6 +73,8 @@ def test_an_export_does_not_replace_another_study(done: tuple[Study, Path], tmp_
     assert {path: path.read_bytes() for path in (tmp_path / "export").glob("*.*")} == before
     with pytest.raises(RunError, match=r"export holds the study 'tiny', not 'other'; choose"):
         run(other, tmp_path / "export", jobs=1)
+    with pytest.raises(RunError, match=r"export holds the study 'tiny', not 'other'; choose"):
+        take_over(other, tmp_path / "export", [tmp_path / "out"])
 
 
 def test_another_study_takes_over_runs_with_the_same_settings(

@@ -16,7 +16,6 @@ from fedorbit.studies.parcels import Mirror, Parcel
 from fedorbit.studies.ray_return import ReturnedFiles
 from fedorbit.studies.ray_worker import Answer, Home, Needs, Order, do, inspect
 from fedorbit.studies.runner import dumps
-from tests.orbits.element_files import made_satellite, tle_text
 from tests.simulation.test_runs import timeless
 from tests.studies import small
 
@@ -126,15 +125,7 @@ def test_a_run_apart_is_stopped_and_goes_on_elsewhere(
 
 
 def test_element_sets_are_sent_too(tmp_path: Path) -> None:
-    satellites = [(f"S{raan}", made_satellite(raan + 1, raan)) for raan in (0, 90)]
-    (tmp_path / "fleet.tle").write_text(tle_text(satellites))
-    (tmp_path / "base.toml").write_text(
-        "extends = 'quickstart'\n[constellation]\nkind = 'elements'\nfile = 'fleet.tle'\n"
-        "[schedule]\nrounds = 4\n[data.synthetic]\nclasses = 4\nsamples = 120\nsize = 16\n"
-        "[run]\nrounds = 4\n"
-    )
-    path = tmp_path / "real.toml"
-    path.write_text("title = 'real'\nbase = 'base.toml'\n[[grid]]\nmethod = ['local']\n")
+    path, elements = small.write_real_study(tmp_path)
     [cell] = load_study(path).runs
     out = tmp_path / "out"
     plan = planned_config(out, cell.slug)
@@ -147,7 +138,7 @@ def test_element_sets_are_sent_too(tmp_path: Path) -> None:
     answer = do(order)
     assert answer.outcome == "done", answer.parcel
     files.settle(cell.slug, answer.parcel)
-    assert (out / cell.slug / "elements.tle").read_text() == tle_text(satellites)
+    assert (out / cell.slug / "elements.tle").read_text() == elements
 
 
 def test_a_failure_apart_is_told(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from fedorbit.studies import Study, load_study, run, status, write_study
 from fedorbit.studies.folders import RunState, claim, is_claimed, read_failure, write_failure
 from fedorbit.studies.places import Ended
 from fedorbit.studies.runner import _Runner, time_left_s
-from tests.orbits.element_files import made_satellite, tle_text
 from tests.simulation.test_runs import timeless
 from tests.studies import small
 
@@ -301,15 +300,7 @@ def test_a_folder_can_be_run_again_without_its_file(tiny: Study, tmp_path: Path)
 
 
 def test_a_study_of_real_satellites_can_be_looked_at_and_resumed(tmp_path: Path) -> None:
-    satellites = [(f"S{raan}", made_satellite(raan + 1, raan)) for raan in (0, 90)]
-    (tmp_path / "fleet.tle").write_text(tle_text(satellites))
-    (tmp_path / "base.toml").write_text(
-        "extends = 'quickstart'\n[constellation]\nkind = 'elements'\nfile = 'fleet.tle'\n"
-        "[schedule]\nrounds = 4\n[data.synthetic]\nclasses = 4\nsamples = 120\nsize = 16\n"
-        "[run]\nrounds = 4\n"
-    )
-    path = tmp_path / "real.toml"
-    path.write_text("title = 'real'\nbase = 'base.toml'\n[[grid]]\nmethod = ['local']\n")
+    path, _ = small.write_real_study(tmp_path)
     out, study = tmp_path / "out", load_study(path)
     assert [s.state for s in run(study, out)] == ["done"]
     [summary] = (out / study.runs[0].slug).glob("*/summary.json")

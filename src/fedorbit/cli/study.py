@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +21,23 @@ from fedorbit.cli.output import (
     stderr,
     stdout,
 )
+from fedorbit.cli.study_options import (
+    Cpus,
+    Engine,
+    Files,
+    Format,
+    Gpus,
+    Jobs,
+    Out,
+    Overrides,
+    Quick,
+    RayAddress,
+    RayFiles,
+    Reuse,
+    Seeds,
+    StudyArgument,
+    StudyEngine,
+)
 from fedorbit.cli.study_progress import StudyBars
 from fedorbit.errors import ConfigError
 
@@ -35,129 +51,20 @@ EXIT_FAILED_RUNS = 3
 MANY_SEEDS = 10_000
 
 
-class StudyEngine(StrEnum):
-    """Where runs are done."""
-
-    LOCAL = "local"
-    RAY = "ray"
-
-
-class RayFiles(StrEnum):
-    """How the files of runs on a cluster come into the study's folder."""
-
-    SHARED = "shared"
-    RETURN = "return"
-
-
-class Format(StrEnum):
-    """How a table is printed."""
-
-    TERMINAL = "terminal"
-    MARKDOWN = "markdown"
-    LATEX = "latex"
-    CSV = "csv"
-
-
-def _complete_study(incomplete: str) -> list[str]:
-    from fedorbit.studies import shipped_names
-
-    return [name for name in shipped_names() if name.startswith(incomplete)]
-
-
-StudyArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="STUDY",
-        help="A shipped study (see [bold]fedorbit study list[/bold]), a TOML file, or the folder "
-        "of a study that was run.",
-        autocompletion=_complete_study,
-    ),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", help="The study's folder; default studies/NAME."),
-]
-Quick = Annotated[
-    bool,
-    typer.Option(
-        "--quick", help="Small synthetic images, few rounds, one seed; in studies/NAME-quick."
-    ),
-]
-Seeds = Annotated[
-    str | None,
-    typer.Option("--seeds", metavar="LIST", help="Other seeds, such as 0,1,2 or 0-4."),
-]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--override",
-        "-o",
-        metavar="KEY=VALUE",
-        help="Change a setting of all runs, or the values of an axis, such as "
-        "[bold]-o run.rounds=50[/bold] or [bold]-o 'method=[\"fedavg\"]'[/bold]; repeatable.",
-    ),
-]
-
-
 @app.command()
 def run(
     study: StudyArgument,
     out: Out = None,
     quick: Quick = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs",
-            "-j",
-            min=1,
-            metavar="N",
-            help="Runs at a time; default one per core, on a cluster as many as it has room for.",
-        ),
-    ] = None,
-    engine: Annotated[
-        StudyEngine,
-        typer.Option("--engine", help="Processes of this machine, or tasks of a Ray cluster."),
-    ] = StudyEngine.LOCAL,
-    ray_address: Annotated[
-        str | None,
-        typer.Option(
-            "--ray-address",
-            metavar="HOST:PORT",
-            help="The cluster; default RAY_ADDRESS, else Ray is started on this machine.",
-        ),
-    ] = None,
-    cpus: Annotated[
-        int | None,
-        typer.Option("--cpus", min=1, metavar="N", help="Cores and threads of a run; default 1."),
-    ] = None,
-    gpus: Annotated[
-        float | None,
-        typer.Option(
-            "--gpus",
-            min=0,
-            metavar="N",
-            help="GPUs reserved for a run, also a part of one; default 0. A run uses them if its "
-            "engine.device is cuda.",
-        ),
-    ] = None,
-    ray_files: Annotated[
-        RayFiles,
-        typer.Option(
-            "--ray-files",
-            help="shared: all nodes see the study's folder, and its locks, under one path. return: "
-            "they do not, and send their files while they run.",
-        ),
-    ] = RayFiles.SHARED,
+    jobs: Jobs = None,
+    engine: Engine = StudyEngine.LOCAL,
+    ray_address: RayAddress = None,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
+    ray_files: Files = RayFiles.SHARED,
     seeds: Seeds = None,
     overrides: Overrides = None,
-    reuse: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="DIR",
-            help="Copy runs that are finished in or below DIR and have the same settings, "
-            "instead of doing them again; repeatable.",
-        ),
-    ] = None,
+    reuse: Reuse = None,
     as_json: AsJson = False,
 ) -> None:
     """Do the runs of a study that are missing.

@@ -41,6 +41,7 @@ def export(study: Study, out: Path, to: Path) -> list[str]:
 
 def take_over(study: Study, out: Path, sources: Sequence[Path]) -> list[str]:
     """Copy runs that other folders have finished with the same settings; return their names."""
+    refuse_other_study(study, out)
     finished = [folder for source in sources for folder in _runs_below(source)]
     taken = []
     for cell in study.runs:
