@@ -1,6 +1,8 @@
 """Training as tasks on a real cluster of two nodes gives the bits of the local engine."""
 
 import json
+import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from types import ModuleType
@@ -10,8 +12,8 @@ import pytest
 
 from fedorbit.cluster import ray_cluster
 from fedorbit.errors import ClusterError
-from fedorbit.learning import kernel
-from fedorbit.learning.jobs import LocalJob
+from fedorbit.learning import kernel, ray_worker
+from fedorbit.learning.jobs import LocalJob, Trained
 from fedorbit.learning.ray_engine import RayEngine
 from fedorbit.learning.ray_worker import ImagesOnNodes
 from fedorbit.methods import make_method
@@ -91,6 +93,29 @@ def test_an_orbits_model_goes_out_once_for_all_its_satellites(
     # Twice a new model; and the anchor again with the second, which may be for other nodes.
     assert [len(vector) for vector in sent] == [world.spec.layout.size] * 4
     np.testing.assert_array_equal(sent[1], world.initial_model + 1)
+
+
+def test_all_nodes_train_though_one_has_the_models(
+    ray: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def say_where(workshop, jobs, uses, *vectors):
+        time.sleep(0.03)
+        node = bytes.fromhex(ray.get_runtime_context().get_node_id())
+        return [Trained(np.frombuffer(node, np.uint8).astype(np.float32))] * len(jobs)
+
+    monkeypatch.setattr(ray_worker, "train", say_where)
+    world = small_world(satellites_per_plane=8)
+    engine = RayEngine(ray, on_cluster(world).workshop(world.trainer()))
+
+    def program(orbit: int):
+        large = np.zeros(100_000, np.float32)  # lies in the object store of one node
+        trained = yield [LocalJob(s, large, 1, 0.01, key=(0,)) for s in range(8)]
+        return [bytes(result.model.astype(np.uint8)).hex() for result in trained]
+
+    engine.run({orbit: program(orbit) for orbit in range(8)})  # processes start
+    trained = engine.run({orbit: program(orbit) for orbit in range(8)})
+    done = Counter(node for nodes in trained.values() for node in nodes)
+    assert len(done) == 2 and min(done.values()) >= 24  # 16 if Ray decides by where the models are
 
 
 def test_a_node_that_would_give_other_bits_is_refused(ray: ModuleType) -> None:

@@ -9,6 +9,7 @@ import pytest
 import fedorbit as fo
 from fedorbit.config import Config
 from fedorbit.errors import ConfigError
+from fedorbit.hardware import Hardware, Power
 from fedorbit.orbits.contacts import find_contacts
 from fedorbit.orbits.service import Service
 from fedorbit.orbits.visibility import Schedule, round_times_s
@@ -16,7 +17,11 @@ from fedorbit.scenario import build_constellation, build_stations
 from fedorbit.simulation import loop
 from fedorbit.simulation.checkpoint import load_newest
 from fedorbit.simulation.provenance import config_hash, what_counts
-from fedorbit.simulation.world import build_world, complain_of_short_contacts, model_bytes
+from fedorbit.simulation.world import (
+    build_world,
+    complain_of_short_contacts,
+    model_bytes,
+)
 from fedorbit.testing import assert_same
 from tests.simulation.test_runs import StopAfter, small, timeless
 
@@ -72,12 +77,14 @@ def test_a_run_knows_how_many_models_its_method_trains(tmp_path: Path) -> None:
         speeds = [size / pass_s if k == slow else 1e6 for k, size in enumerate(sizes)]
         hurry = {"samples_per_s": speeds, "deadline": True}
         config = small(run={"method": "ditto"}, onboard=hurry)
-        newest = load_newest(fo.run(config, tmp_path / f"{pass_s:.0f}").runs[0].folder)
+        with pytest.warns(UserWarning, match="1 of 6 satellites never train"):
+            newest = load_newest(fo.run(config, tmp_path / f"{pass_s:.0f}").runs[0].folder)
         assert newest is not None
         states.append(newest.state)
     assert_same(*states)
 
 
+@pytest.mark.filterwarnings("ignore:.* satellites never train")
 @pytest.mark.parametrize("t", [1, 3, 6])
 def test_stopped_and_resumed_with_the_same_charges(tmp_path: Path, t: int) -> None:
     config = small(onboard=SCARCE, run={"method": ["ditto", "fedorbit"]})
@@ -157,3 +164,34 @@ def test_orbits_that_can_never_exchange_a_model() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         complain_of_short_contacts(Service(in_view, seconds, exchange_s=10.0))
+
+
+def test_satellites_that_can_never_train() -> None:
+    speeds, samples = np.array([1.0, 2.0, 10.0, 1.0]), np.array([100, 400, 400, 0])
+    seconds = [100, 200, 40, 0]  # per epoch
+    patient = Hardware(speeds, round_s=90.0)
+    deadline = Hardware(speeds, round_s=100.0, deadline=True)
+    # A full battery pays for 150 s, although it is empty at first.
+    power = Power(1500.0, 0.0, solar_w=1.0, training_w=10.0, sunlit_s=np.zeros((1, 4), np.float32))
+    powered = Hardware(speeds, round_s=90.0, power=power)
+    both = Hardware(speeds, round_s=90.0, deadline=True, power=power)
+    assert all(seconds[k] == samples[k] / speeds[k] for k in range(4))
+    for hardware, models, idle in [
+        (patient, 9, []),
+        (deadline, 1, [1]),
+        (deadline, 2, [0, 1]),
+        (powered, 1, [1]),
+        (powered, 4, [0, 1, 2]),
+        (both, 1, [0, 1]),
+    ]:
+        assert hardware.never_able(samples, models).tolist() == idle
+
+
+@pytest.mark.parametrize(("method", "epoch"), [("fedavg", ""), ("ditto", " of each of 2 models")])
+def test_a_run_warns_of_satellites_that_can_never_train(
+    method: str, epoch: str, tmp_path: Path
+) -> None:
+    onboard = {"samples_per_s": 0.01, "deadline": True}
+    said = rf"satellites never train \(\d.*\): one epoch{epoch} takes longer .* raise onboard\.sa"
+    with pytest.warns(UserWarning, match=said):
+        fo.run(small(onboard=onboard, run={"method": method}), tmp_path / "slow")

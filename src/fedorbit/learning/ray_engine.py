@@ -47,7 +47,8 @@ class RayEngine:
         self._address: str = ray.get_runtime_context().gcs_address
         self._own_node = _own_node(ray)
         self._workshop = [ray.put(workshop)]
-        as_task = ray.remote(num_cpus=1, max_retries=RETRIES)
+        # By default Ray prefers the node that has the models, the driver's, and lets others idle.
+        as_task = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")
         self._train, self._evaluate = as_task(ray_worker.train), as_task(ray_worker.evaluate)
         self._in_use: dict[int, dict[int, tuple[Vector, Any]]] = {}
         """References to the vectors of each program's batch, by the vector's identity."""

@@ -23,13 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.errors import RunError
-from fedorbit.hardware import Floats, Hardware, transfer_s
+from fedorbit.hardware import ROUNDING, Floats, Hardware, transfer_s
 from fedorbit.learning.jobs import LocalJob
 from fedorbit.methods.roster import Ints
 from fedorbit.presence import Presence
 
-ROUNDING = 1e-9
-"""An epoch that fits but for rounding errors fits."""
 LATE_S = 1e-3
 """Nobody is late by less than a millisecond."""
 

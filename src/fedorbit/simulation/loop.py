@@ -18,7 +18,7 @@ from fedorbit.simulation.checkpoint import Checkpoint, load_newest, save
 from fedorbit.simulation.evaluation import Evaluator
 from fedorbit.simulation.provenance import provenance
 from fedorbit.simulation.records import Record, RecordFile, headline, read_records, write_summary
-from fedorbit.simulation.world import World
+from fedorbit.simulation.world import World, complain_of_idle_satellites
 
 
 class StopRequested(KeyboardInterrupt):
@@ -69,6 +69,7 @@ def run_rounds(
     """Run a method to its end in a folder, from its newest checkpoint; return the summary."""
     config = world.config
     fleet = world.fleet(engine, method.models_trained)
+    complain_of_idle_satellites(world, method.models_trained)
     evaluator = Evaluator(engine, world.partition.test)
     done = load_newest(folder) or Checkpoint(0, method.start(fleet), {"seconds": 0.0}, 0)
     _restore(fleet, done.spent)

@@ -1,7 +1,7 @@
 """Everything that a configuration fixes before the first round; shared by its methods."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -216,12 +216,30 @@ def complain_of_short_contacts(service: Service) -> None:
     remedy = "raise the rates in link_rates or schedule.round_s, or choose a smaller model"
     if len(orbits) == whole:
         raise ConfigError(f"no orbit can exchange a model with the ground: {why}; {remedy}")
-    named = ", ".join(map(str, orbits[:8])) + (" …" if len(orbits) > 8 else "")
     warnings.warn(
         f"{len(orbits)} of {whole} orbits that come into view are never so for long enough to "
-        f"exchange a model ({named}): {service.exchange_s:.1f} s are needed; {remedy}",
+        f"exchange a model ({_named(orbits)}): {service.exchange_s:.1f} s are needed; {remedy}",
         stacklevel=2,
     )
+
+
+def complain_of_idle_satellites(world: World, models: int) -> None:
+    """Warn of satellites that can never train so many models, however long they wait."""
+    samples = np.array([len(part) for part in world.partition.train])
+    idle = [] if world.hardware is None else world.hardware.never_able(samples, models).tolist()
+    if not idle:
+        return
+    epoch = "one epoch" if models == 1 else f"one epoch of each of {models} models"
+    warnings.warn(
+        f"{len(idle)} of {len(samples)} satellites never train ({_named(idle)}): {epoch} takes "
+        "longer than a round or more than a full battery; raise onboard.samples_per_s, "
+        "schedule.round_s or onboard.energy.battery_wh",
+        stacklevel=2,
+    )
+
+
+def _named(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:8])) + (" …" if len(numbers) > 8 else "")
 
 
 def _images(config: Config, dataset: Dataset) -> Any:
