@@ -66,6 +66,8 @@ static void copy_bytes(Workspace *ws, const uint8_t *image) {
 
 /* ---- pooling --------------------------------------------------------------------------------- */
 
+/* What only the backward pass asks for, pools' choices, is left out if it is not to be kept. */
+
 /* Maximum of a 2 x 2 window, then bias and ReLU. Adding the bias and rounding keep the order, so
  * they may come after the maximum. A NaN survives: max(0, NaN) is its second operand. */
 TILE_FUNCTION vec pool(const vec top[2], const vec bottom[2], vec bias, ivec *choice) {
@@ -240,8 +242,8 @@ TILE_FUNCTION void output_of(const float *products, ptrdiff_t stride, vec y[TILE
 
 /* Tiles -> two pooled pixels each, one with even and one with odd column number ("parity"). Pixels
  * past the last column are zero and dead. */
-static void pool1(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_t tile,
-                  float *pooled, uint8_t *choice) {
+TILE_FUNCTION void pool1(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_t tile,
+                         float *pooled, uint8_t *choice, const bool keep) {
     const Shape *s = &ws->shape;
     vec value[2][LANES];
     ivec which[2][2], inside[2];
@@ -261,7 +263,7 @@ static void pool1(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_
                 _mm256_and_ps(pool(top + 2 * parity, bottom + 2 * parity,
                                    _mm256_broadcast_ss(bias + map), &which[map % 2][parity]),
                               _mm256_castsi256_ps(inside[parity]));
-        if (map % 2 == 0) continue;
+        if (!keep || map % 2 == 0) continue;
         const ivec two_maps = pack_bytes(which[0][0], which[0][1], which[1][0], which[1][1]);
         _mm256_storeu_si256((__m256i *)(choice + (map - 1) * 2 * LANES),
                             _mm256_blendv_epi8(_mm256_set1_epi8(DEAD), two_maps, within));
@@ -274,8 +276,8 @@ static void pool1(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_
     }
 }
 
-static void forward1(Workspace *ws, bool bytes, const float *bias, float *pooled,
-                     uint8_t *choice) {
+TILE_FUNCTION void forward1(Workspace *ws, bool bytes, const float *bias, float *pooled,
+                            uint8_t *choice, const bool keep) {
     const Shape *s = &ws->shape;
     ptrdiff_t ready = 0; /* rows are transformed just before they are needed, while still in L1 */
     for (ptrdiff_t py = 0; py < s->pooled1_h; py++) {
@@ -283,7 +285,7 @@ static void forward1(Workspace *ws, bool bytes, const float *bias, float *pooled
         for (ptrdiff_t tile = 0; tile < s->tiles1; tile += LANES) {
             const float *planes = ws->transformed1 + tile / LANES * TILE_INPUTS * s->plane1;
             multiply1(ws, planes + 2 * py * LANES);
-            pool1(ws, bias, py, tile, pooled, choice);
+            pool1(ws, bias, py, tile, pooled, choice, keep);
         }
     }
 }
@@ -335,8 +337,8 @@ TILE_FUNCTION void multiply2(const Workspace *ws, const float *columns, const in
     }
 }
 
-static void pool2(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_t first,
-                  ptrdiff_t tiles, float *features, uint8_t *choice) {
+TILE_FUNCTION void pool2(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_t first,
+                         ptrdiff_t tiles, float *features, uint8_t *choice, const bool keep) {
     const Shape *s = &ws->shape;
     const ptrdiff_t stride = TILE_BLOCK * 2 * MAPS2;
     for (ptrdiff_t tile = 0; tile < tiles; tile++) {
@@ -354,6 +356,7 @@ static void pool2(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_
             const vec right = pool(top + 2, bottom + 2, b, &which[1][half]);
             if (both) _mm256_storeu_ps(to + MAPS2, right);
         }
+        if (!keep) continue;
         const ivec choices = pack_bytes(which[0][0], which[0][1], which[1][0], which[1][1]);
         _mm_storeu_si128((__m128i *)(choice + at), _mm256_castsi256_si128(choices));
         if (both)
@@ -362,8 +365,8 @@ static void pool2(const Workspace *ws, const float *bias, ptrdiff_t py, ptrdiff_
     }
 }
 
-static void forward2(Workspace *ws, const float *bias, const float *pooled1, float *features,
-                     uint8_t *choice) {
+TILE_FUNCTION void forward2(Workspace *ws, const float *bias, const float *pooled1,
+                            float *features, uint8_t *choice, const bool keep) {
     const Shape *s = &ws->shape;
     const ptrdiff_t column = s->pooled1_h * PIXEL;
     const ptrdiff_t blocks = (s->tiles2 + TILE_BLOCK - 1) / TILE_BLOCK;
@@ -379,7 +382,7 @@ static void forward2(Workspace *ws, const float *bias, const float *pooled1, flo
                 case 2: multiply2(ws, columns, 2); break;
                 default: multiply2(ws, columns, TILE_BLOCK); break;
             }
-            pool2(ws, bias, py, tile, tiles, features, choice);
+            pool2(ws, bias, py, tile, tiles, features, choice, keep);
         }
     }
 }

@@ -119,18 +119,19 @@ static const void *image_of(const Workspace *ws, const LenetData *data, int64_t 
     return (const char *)data->images + (size_t)index * bytes;
 }
 
-static void forward(Workspace *ws, const LenetData *data, const int64_t *indices, ptrdiff_t samples,
-                    const float *parameters) {
+/* Without a backward pass to come, all samples use the same memory, which stays in L1 and L2. */
+TILE_FUNCTION void forward(Workspace *ws, const LenetData *data, const int64_t *indices,
+                           ptrdiff_t samples, const float *parameters, const bool keep) {
     const Shape *s = &ws->shape;
     for (ptrdiff_t i = 0; i < samples; i++) {
-        float *pooled1 = ws->pooled1 + i * pooled1_floats(s);
+        float *pooled1 = ws->pooled1 + (keep ? i : 0) * pooled1_floats(s);
         const void *image = image_of(ws, data, indices[i]);
         if (data->bytes) copy_bytes(ws, image);
         else standardise(ws, image, false);
         forward1(ws, data->bytes, parameters + s->conv1_b, pooled1,
-                 ws->choice1 + i * choice1_bytes(s));
+                 ws->choice1 + i * choice1_bytes(s), keep);
         forward2(ws, parameters + s->conv2_b, pooled1, ws->features + i * s->features,
-                 ws->choice2 + i * s->features);
+                 ws->choice2 + i * s->features, keep);
     }
     dense_forward(ws, parameters);
 }
@@ -167,7 +168,7 @@ static double batch_gradient(Workspace *ws, const LenetData *data, const int64_t
     memset(gradient, 0, sizeof(float) * (size_t)s->fc1_w); /* the convolutions always add */
     for (ptrdiff_t first = 0; first < batch; first += ws->chunk) {
         const ptrdiff_t samples = smaller(batch - first, ws->chunk);
-        forward(ws, data, indices + first, samples, parameters);
+        forward(ws, data, indices + first, samples, parameters, true);
         for (ptrdiff_t i = 0; i < samples; i++)
             loss += loss_gradient(ws, i, data->labels[indices[first + i]], weight);
         clear_columns(ws, samples);
@@ -309,7 +310,7 @@ EXPORT int lenet_evaluate(const LenetInput *in, const LenetData *data, const Len
     for (int64_t first = 0; first < plan->samples; first += ws->chunk) {
         if (cancelled(plan)) return CANCELLED;
         const ptrdiff_t samples = smaller(ws->chunk, plan->samples - first);
-        forward(ws, data, plan->order + first, samples, parameters);
+        forward(ws, data, plan->order + first, samples, parameters, false);
         for (ptrdiff_t i = 0; i < samples; i++) {
             const int64_t label = data->labels[plan->order[first + i]];
             ptrdiff_t prediction;
