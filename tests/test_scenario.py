@@ -8,6 +8,7 @@ from fedorbit.scenario import (
     build_hardware,
     build_partition,
     build_presence,
+    build_split,
     has_rates,
     image_shape,
     load_dataset,
@@ -161,3 +162,14 @@ def test_the_shape_of_images_is_known_without_them() -> None:
     dataset = load_dataset(config)
     assert image_shape(config) == (dataset.images.shape[1:], len(dataset.class_names))
     assert image_shape(config) == ((8, 8, 2), 3)
+
+
+def test_a_share_of_the_images() -> None:
+    whole, third = (load_config("quickstart", [f"data.share={share}"]) for share in (1.0, 0.3))
+    dataset = load_dataset(whole)
+    all_of_it, part = build_split(whole, dataset), build_split(third, dataset)
+    assert len(all_of_it.train) + len(all_of_it.test) == len(dataset.labels)
+    assert len(part.train) == pytest.approx(0.3 * len(all_of_it.train), abs=5)
+    assert len(part.test) == pytest.approx(0.3 * len(all_of_it.test), abs=5)
+    again = build_split(load_config("quickstart", []), dataset)
+    np.testing.assert_array_equal(again.train, all_of_it.train)

@@ -19,6 +19,7 @@ from fedorbit.data.partition import (
     Split,
     official_split,
     stratified_split,
+    thinned_split,
 )
 from fedorbit.data.synthetic import SyntheticSpec
 from fedorbit.errors import ConfigError, PartitionError
@@ -194,9 +195,14 @@ def image_shape(config: Config) -> tuple[tuple[int, int, int], int]:
 
 def build_split(config: Config, dataset: Dataset) -> Split:
     """Divide into training and test: the dataset's own split where it has one."""
+    section = config.data
     if dataset.split is not None:
-        return official_split(dataset.split)
-    return stratified_split(dataset.labels, config.data.test_share, config.seed)
+        split = official_split(dataset.split)
+    else:
+        split = stratified_split(dataset.labels, section.test_share, config.seed)
+    if section.share is None:
+        return split
+    return thinned_split(split, dataset.labels, section.share, config.seed)
 
 
 def build_partition(

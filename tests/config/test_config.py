@@ -82,6 +82,7 @@ def test_presets_load_and_survive_being_printed(preset: str, written) -> None:
         ("[schedule]\nstart = 'noon'", "schedule.start must be a date and time"),
         ("[data]\nname = 3", "data.name must be a text, got 3"),
         ("[data]\ntest_share = 1", "data.test_share must be above 0 and below 1, got 1"),
+        ("[data]\nshare = 0", "data.share must be above 0 and at most 1, got 0"),
         ("[partition]\nalpha = -0.5", "partition.alpha must be above 0"),
         ("[partition]\nscheme = 'iid'", "partition.scheme must be one of pathological, dirichlet, ground-track, got 'iid'"),
         ("[partition]\nscheme = 'ground-track'\nswath_half_width_km = 9\nmin_elevation_deg = 9", "exclude each other"),

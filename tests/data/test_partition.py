@@ -11,6 +11,7 @@ from fedorbit.data.partition import (
     Split,
     official_split,
     stratified_split,
+    thinned_split,
 )
 from fedorbit.errors import PartitionError
 
@@ -61,6 +62,30 @@ def test_an_official_split_leaves_the_validation_part_out() -> None:
     split = official_split(np.array([0, 1, 2, 0, 1], dtype=np.uint8))
     assert split.train.tolist() == [0, 3]
     assert split.test.tolist() == [1, 4]
+
+
+@given(data=label_arrays, share=st.floats(0.01, 1.0), seed=seeds)
+def test_a_thinned_split_keeps_a_share_of_every_class(data, share: float, seed: int) -> None:
+    classes, labels = data
+    whole = stratified_split(labels, 0.3, seed)
+    thin = thinned_split(whole, labels, share, seed)
+    for kept, all_samples in ((thin.train, whole.train), (thin.test, whole.test)):
+        assert np.isin(kept, all_samples).all()
+        np.testing.assert_array_equal(kept, np.unique(kept))
+        for label in range(classes):
+            total, left = ((labels[part] == label).sum() for part in (all_samples, kept))
+            assert left == max(1, np.rint(share * total)) if total else left == 0
+    np.testing.assert_array_equal(thinned_split(whole, labels, share, seed).train, thin.train)
+
+
+def test_a_share_of_all_is_all_and_another_seed_keeps_others() -> None:
+    labels = np.arange(1000) % 7
+    whole = stratified_split(labels, 0.2, 3)
+    all_of_it = thinned_split(whole, labels, 1.0, 0)
+    np.testing.assert_array_equal(all_of_it.train, whole.train)
+    np.testing.assert_array_equal(all_of_it.test, whole.test)
+    some, others = (thinned_split(whole, labels, 0.5, seed) for seed in (0, 1))
+    assert not np.array_equal(some.train, others.train)
 
 
 @given(

@@ -101,7 +101,12 @@ def test_what_is_left_out_does_not_count() -> None:
     """Hashes of configurations without these tables are those of a time without them."""
     assert not {"onboard", "link_rates"} & what_counts(small()).keys()
     assert config_hash(small()) == config_hash(small(onboard=None, link_rates=None))
-    for changes in ({"onboard": {"samples_per_s": 1.0}}, {"link_rates": {"gs_uplink_mbps": 1.0}}):
+    assert "share" not in what_counts(small())["data"]
+    for changes in (
+        {"onboard": {"samples_per_s": 1.0}},
+        {"link_rates": {"gs_uplink_mbps": 1.0}},
+        {"data": {"share": 0.5}},
+    ):
         assert config_hash(small(**changes)) != config_hash(small())
 
 

@@ -24,6 +24,9 @@ class DataSection(Section):
     test_share: float = Field(
         0.2, gt=0, lt=1, description="stratified; a dataset's official split goes first"
     )
+    share: float | None = Field(
+        None, gt=0, le=1, description="of every class, for quick looks; default: all images"
+    )
     synthetic: SyntheticSection = SyntheticSection()
 
 

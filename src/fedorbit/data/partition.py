@@ -82,6 +82,19 @@ def official_split(codes: NDArray[np.uint8]) -> Split:
     return Split(np.flatnonzero(codes == TRAIN), np.flatnonzero(codes == TEST))
 
 
+def thinned_split(split: Split, labels: Ints, share: float, seed: int) -> Split:
+    """Keep a share of every class in both parts, up to rounding, and at least one sample."""
+
+    def keep(samples: Ints, purpose: str) -> Ints:
+        kept = []
+        for label in np.unique(labels[samples]):
+            members = _shuffled_members(labels, samples, int(label), seed, purpose)
+            kept.append(members[: max(1, int(np.rint(share * len(members))))])
+        return _sorted(kept)
+
+    return Split(keep(split.train, "thin training"), keep(split.test, "thin test"))
+
+
 @dataclass(frozen=True)
 class Pathological:
     """Disjoint classes: shuffled and dealt to the orbits, set sizes differing by at most one."""
