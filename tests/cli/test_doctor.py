@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from fedorbit import __version__, diagnosis
-from fedorbit.cli import main
 from fedorbit.data.catalog import synthetic_dataset
 from fedorbit.data.synthetic import SyntheticSpec
 from fedorbit.diagnosis import Finding, can_run, diagnose
@@ -22,20 +21,6 @@ from tests.cli.test_run import SMALL
 NOT_BUILT = "the C library was not built at installation; install a C compiler and reinstall"
 GIB = 1 << 30
 GOOD = Machine("Example CPU", frozenset({"avx2", "fma"}), None, 8 * GIB, 6 * GIB)
-
-
-@pytest.fixture
-def fedorbit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str, code: int = 0) -> tuple[str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(arguments)
-        done = capsys.readouterr()
-        assert (stop.value.code or 0) == code, done.err
-        return done.out, done.err
-
-    return run
 
 
 @pytest.fixture

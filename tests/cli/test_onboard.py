@@ -1,36 +1,12 @@
 """On-board findings as a user sees them."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from fedorbit.cli import main, output
+from fedorbit.cli import output
 from fedorbit.cli.onboard import print_onboard
-
-
-class Done(NamedTuple):
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def fedorbit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Done]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(output.stdout, "width", 100)
-
-    def run(*arguments: str, code: int = 0) -> Done:
-        with pytest.raises(SystemExit) as stop:
-            main(arguments)
-        done = Done(*capsys.readouterr())
-        assert stop.value.code == code, done.stderr
-        return done
-
-    return run
 
 
 def summary(method: str, longest_s: float, late: int, **more: Any) -> dict[str, Any]:

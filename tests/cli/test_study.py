@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from fedorbit.cli import main, output
 from tests.studies import small
 
 GRIDS = """
@@ -20,22 +19,6 @@ partition = ["dirichlet", "pathological"]
 [published.synthetic.dirichlet]
 fedavg = [68.7, 28.4]
 """
-
-
-@pytest.fixture
-def fedorbit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Run `fedorbit` in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(output.stdout, "width", 100)
-
-    def run(*arguments: str, code: int = 0) -> tuple[str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(arguments)
-        out, err = capsys.readouterr()
-        assert (stop.value.code or 0) == code, err
-        return out, err
-
-    return run
 
 
 def test_a_study_from_beginning_to_table(fedorbit, tmp_path: Path) -> None:

@@ -1,0 +1,18 @@
+"""What commands answer."""
+
+from typing import NamedTuple
+
+
+class Done(NamedTuple):
+    """What a finished command left."""
+
+    stdout: str
+    stderr: str
+
+
+def one_sentence(done: Done) -> str:
+    """The message of a refused call: one line on standard error, nothing on standard output."""
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    [line] = done.stderr.strip().splitlines()
+    return line.removeprefix("fedorbit: ")

@@ -1,0 +1,45 @@
+"""`fedorbit config` as a user runs it."""
+
+import json
+from pathlib import Path
+
+from tests.orbits.element_files import made_satellite, tle_text
+
+
+def test_config_show_prints_a_file_that_can_be_loaded(fedorbit, tmp_path: Path) -> None:
+    printed = fedorbit("config", "show", "paper", "-o", "seed=7").stdout
+    (tmp_path / "mine.toml").write_text(printed)
+    shown = json.loads(fedorbit("config", "show", "mine.toml", "--json").stdout)
+    assert shown["seed"] == 7
+    assert shown["constellation"]["altitude_km"] == 550.0
+    assert fedorbit("config", "show", "mine.toml").stdout == printed
+
+
+def test_a_shown_configuration_finds_its_element_sets_from_any_folder(fedorbit, tmp_path) -> None:
+    sets = tmp_path / "sets"
+    sets.mkdir()
+    (sets / "fleet.tle").write_text(tle_text([("A", made_satellite(1, 0.0))]))
+    (sets / "fleet.toml").write_text("[constellation]\nkind = 'elements'\nfile = 'fleet.tle'")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "mine.toml").write_text(
+        fedorbit("config", "show", "sets/fleet.toml").stdout
+    )
+    document = json.loads(fedorbit("orbits", "elsewhere/mine.toml", "--json").stdout)
+    assert document["satellites"] == 1
+    shown = json.loads(fedorbit("config", "show", "sets/fleet.toml", "--json").stdout)
+    assert shown["constellation"]["file"] == str((sets / "fleet.tle").resolve())
+    bundled = fedorbit("config", "show", "iridium-next-tle").stdout
+    assert 'file = "bundled:iridium-next-2021-01-30"' in bundled
+
+
+def test_config_list(fedorbit) -> None:
+    assert set(json.loads(fedorbit("config", "list", "--json").stdout)["presets"]) >= {
+        "paper",
+        "quickstart",
+        "starlink-shell1",
+        "oneweb",
+        "iridium-next",
+        "iridium-next-tle",
+        "planet-flock",
+        "kepler-leo-fl",
+    }

@@ -1,0 +1,127 @@
+"""`fedorbit orbits` as a user runs it, on real files."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.cli.answers import one_sentence
+from tests.orbits.element_files import made_satellite, tle_text
+
+
+def test_orbits_json_has_the_papers_figures(process) -> None:
+    document = json.loads(process("fedorbit orbits --json").stdout)
+    assert document["rounds"] == 400
+    assert document["orbits"] == 5
+    assert document["satellites"] == 20
+    assert document["visible_rounds"] == [61, 41, 34, 21, 56]
+    assert document["idle_rounds"] == 187
+    assert document["longest_gap_rounds"] == 191
+    assert document["longest_idle_rounds"] == 4
+
+
+def test_orbits_tables(fedorbit) -> None:
+    text = fedorbit("orbits", "--contacts", "3").stdout
+    assert "20 satellites in 5 orbits, 1 ground station, 400 rounds of 5 min (33.3 h)" in text
+    assert "No orbit in view in 187 rounds (46.8 %), at most 4 in a row" in text
+    assert "First 3 of 147 contacts" in text
+    assert "15.2 %" in text
+
+
+def test_orbits_writes_figures_and_tables(fedorbit, tmp_path: Path) -> None:
+    document = json.loads(fedorbit("orbits", "--out", "figures", "--json").stdout)
+    folder = tmp_path / "figures"
+    assert sorted(f.name for f in folder.iterdir()) == [
+        "contacts.csv",
+        "map.png",
+        "map.svg",
+        "schedule.npz",
+        "timeline.png",
+        "timeline.svg",
+        "visibility.csv",
+    ]
+    assert {Path(f).name for f in document["files"]} == {f.name for f in folder.iterdir()}
+    with (folder / "contacts.csv").open() as file:
+        contacts = list(csv.DictReader(file))
+    assert len(contacts) == document["contacts"]
+    assert float(contacts[1]["rise_s"]) == pytest.approx(492.974, abs=1e-3)
+    with np.load(folder / "schedule.npz", allow_pickle=False) as arrays:
+        assert arrays["visible"].sum(axis=0).tolist() == document["visible_rounds"]
+        assert len(arrays["contact_rise_s"]) == document["contacts"]
+    with (folder / "visibility.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert sum(int(row["orbit_3"]) for row in rows) == 21
+    with Image.open(folder / "map.png") as picture:
+        assert picture.size[0] > 1000
+        assert len(picture.convert("RGB").getcolors(1 << 24)) > 100
+    assert "London" in (folder / "map.svg").read_text()
+
+
+def test_figures_are_the_same_bytes_every_time(fedorbit, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        fedorbit("orbits", "--out", name, "--json")
+    for file in (tmp_path / "a").iterdir():
+        if file.suffix in (".png", ".svg", ".csv"):
+            assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes(), file.name
+
+
+def test_orbits_of_real_element_sets(fedorbit, tmp_path: Path) -> None:
+    satellites = [
+        (f"SAT {plane}{slot}", made_satellite(10 * plane + slot + 1, 40.0 * plane, 90.0 * slot))
+        for plane in range(3)
+        for slot in range(4)
+    ]
+    (tmp_path / "fleet.tle").write_text(tle_text(satellites))
+    (tmp_path / "fleet.toml").write_text(
+        'extends = "paper"\n[constellation]\nkind = "elements"\nfile = "fleet.tle"\n'
+    )
+    document = json.loads(fedorbit("orbits", "fleet.toml", "--json", "--out", "o").stdout)
+    assert document["satellites_per_orbit"] == [4, 4, 4]
+    assert document["start_utc"].startswith("2026-03-01T00:00:00")
+    assert document["contacts"] > 10
+    assert document["contact_list"][0]["rise_utc"].startswith("2026-03-01T")
+    late = fedorbit("orbits", "fleet.toml", "-o", "schedule.start=2026-06-01T00:00:00Z", code=2)
+    assert "12 of 12 element sets are too old" in one_sentence(late)
+
+
+def test_many_orbits_are_shown_in_groups(fedorbit) -> None:
+    many = ("-o", "constellation.planes=50", "-o", "schedule.rounds=20", "--contacts", "0")
+    text = fedorbit("orbits", *many).stdout
+    document = json.loads(fedorbit("orbits", *many, "--json").stdout)
+    cells_of_lines = [line.split() for line in text.splitlines() if line.strip()]
+    rows = {cells[0]: cells for cells in cells_of_lines if re.fullmatch(r"\d+-\d+", cells[0])}
+    assert list(rows) == [f"{first}-{min(first + 2, 49)}" for first in range(0, 50, 3)]
+    for first, cells in zip(range(0, 50, 3), rows.values(), strict=True):
+        group = slice(first, first + 3)
+        in_view = document["visible_rounds"][group]
+        assert cells[1] == str(sum(document["satellites_per_orbit"][group]))
+        assert cells[2] == f"{sum(in_view) / len(in_view):.0f}"
+        assert cells[5] == str(max(document["longest_gaps_rounds"][group]))
+    assert "Each row is up to 3 orbits" in text
+
+
+def test_times_in_utc_whatever_the_offset_of_the_start(fedorbit) -> None:
+    starts = ["2026-03-01T00:30:00Z", "2026-03-01T00:30:00", "2026-02-28T19:00:00-05:30"]
+    documents = [
+        json.loads(fedorbit("orbits", "-o", f"schedule.start={start}", "--json").stdout)
+        for start in starts
+    ]
+    assert documents[0]["start_utc"] == "2026-03-01T00:30:00+00:00"
+    assert documents[0]["contact_list"][0]["rise_utc"] == "2026-03-01T00:30:00.000Z"
+    assert documents[0] == documents[1] == documents[2]
+
+
+def test_a_naive_start_with_element_sets(fedorbit, tmp_path: Path) -> None:
+    (tmp_path / "fleet.tle").write_text(tle_text([("A", made_satellite(1, 0.0))]))
+    elements = ("-o", "constellation.kind=elements", "-o", "constellation.file=fleet.tle")
+    document = json.loads(
+        fedorbit("orbits", *elements, "-o", "schedule.start=2026-03-02T00:00:00", "--json").stdout
+    )
+    assert document["start_utc"] == "2026-03-02T00:00:00+00:00"
+    late = ("-o", "schedule.start=2026-06-01T01:00:00+02:00")
+    refused = one_sentence(fedorbit("orbits", *elements, *late, code=2))
+    assert "from 2026-05-31 23:00 UTC" in refused
