@@ -84,7 +84,7 @@ def main(dataset: str, rounds: int, preset: str) -> None:
 
 
 if __name__ == "__main__":
-    defaults = ["eurosat", "20", "paper"]
+    defaults = ["eurosat", "12", "paper"]
     given = sys.argv[1:]
     dataset, rounds, preset = given + defaults[len(given) :]
     main(dataset, int(rounds), preset)

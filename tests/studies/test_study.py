@@ -135,6 +135,42 @@ def test_overrides_replace_an_axis_or_change_every_cell(tmp_path: Path) -> None:
     assert config.run.rounds == 2
 
 
+def test_overrides_select_among_the_values_of_grids(tmp_path: Path) -> None:
+    path = small.write_study(
+        tmp_path,
+        '[[grid]]\nmethod = ["fedorbit"]\n'
+        '[[grid]]\nmethod = ["fedavg", "fedprox"]\ntraining.epochs = [1, 2]\n'
+        '[[grid]]\nmethod = ["ditto"]\nmethods.ditto.effort = ["base", "always"]',
+    )
+
+    def chosen(*overrides: str) -> list[tuple[str, int, str | None]]:
+        cells = load_study(path, overrides=overrides).cells
+        return [
+            (c.method, c.config.training.epochs, c.config.methods.get("ditto", {}).get("effort"))
+            for c in cells
+        ]
+
+    assert chosen('method=["ditto"]') == [("ditto", 1, None), ("ditto", 1, "always")]
+    assert chosen('method=["ditto", "fedorbit"]', 'methods.ditto.effort=["always"]') == [
+        ("fedorbit", 1, None),
+        ("ditto", 1, "always"),
+    ]
+    assert chosen('method=["fedprox"]', "training.epochs=[2]") == [("fedprox", 2, None)]
+    # What no grid has joins those who are chosen, or takes the place of all.
+    assert chosen('method=["fedorbit", "apfl"]') == [("fedorbit", 1, None), ("apfl", 1, None)]
+    assert {method for method, *_ in chosen("method=apfl")} == {"apfl"}
+    assert chosen('method=["fedprox"]', "training.epochs=[4]") == [("fedprox", 4, None)]
+    path = small.write_study(
+        tmp_path,
+        '[[grid]]\nmethod = ["fedavg"]\ntraining.epochs = [1]\n'
+        '[[grid]]\nmethod = ["ditto"]\ntraining.epochs = [2]',
+    )
+    with pytest.raises(
+        ConfigError, match=r'has run\.method in \["ditto"\] and training\.epochs in'
+    ):
+        load_study(path, overrides=["method=ditto", "training.epochs=1"])
+
+
 def test_quick_is_small_and_elsewhere(tmp_path: Path) -> None:
     path = small.write_study(
         tmp_path,

@@ -65,7 +65,7 @@ Overrides = Annotated[
         "--override",
         "-o",
         metavar="KEY=VALUE",
-        help="Change a setting of all runs, or the values of an axis, such as "
+        help="Change a setting of all runs, or select among the values of an axis, such as "
         "[bold]-o run.rounds=50[/bold] or [bold]-o 'method=[\"fedavg\"]'[/bold]; repeatable.",
     ),
 ]

@@ -82,7 +82,8 @@ def load_study(
 ) -> Study:
     """Load a shipped study by name, a file, or a study's folder; check every cell.
 
-    An override of an axis takes the place of its values; any other is laid over all cells.
+    An override of an axis selects among its values or takes their place; any other is laid over
+    all cells.
     """
     text, where, folder, default_name = _read(source)
     file = _parse(text, where)
@@ -185,7 +186,7 @@ def _quick(file: StudyFile) -> StudyFile:
 def _overridden(
     file: StudyFile, overrides: Sequence[str], seeds: Sequence[int] | None
 ) -> StudyFile:
-    """Let overrides of axes take the place of their values, and keep the others."""
+    """Let overrides of axes select among values or take their place, and keep the others."""
     names = {key for axes in (file.common, *file.grid) for key in axes}
     axes: dict[str, Any] = {}
     others = []
@@ -201,7 +202,7 @@ def _overridden(
     if axes:
         # Through the schema again, which knows what an axis may hold.
         checked = _parse("\n".join(["title = ''", *_table_lines("[common]", axes)]), "overrides")
-        file = file.model_copy(update=_replaced_axes(file, checked.common))
+        file = file.model_copy(update=_selected_axes(file, checked.common))
     return file.model_copy(update={"overrides": (*file.overrides, *others)})
 
 
@@ -218,6 +219,31 @@ def _values(text: str) -> Any:
     except ValueError:  # no TOML, so a text
         value = text.strip()
     return value if isinstance(value, list) else [value]
+
+
+def _selected_axes(file: StudyFile, axes: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """Return the grids with chosen values on some axes.
+
+    Values that some grid has are kept where they are, and a grid that has none of them is left
+    out: `method = ["ditto"]` drops a grid of FedAvg and does not make it one of Ditto. Values that
+    no grid has join the others, or take their place if all are so.
+    """
+    grids = file.grid
+    for key, given in axes.items():
+        known = [value for grid in file.grid for value in grid.get(key, ())]
+        new = [value for value in given if value not in known]
+        chosen = []
+        for grid in grids:
+            own = [value for value in given if value in grid.get(key, ())]
+            if key not in grid:
+                chosen.append(grid)
+            elif own or new == given:
+                chosen.append({**grid, key: [v for v in given if v in own or v in new]})
+        grids = tuple(chosen)
+    if not grids:
+        asked = " and ".join(f"{key} in {literal(values)}" for key, values in axes.items())
+        raise ConfigError(f"no run of the study has {asked}; see `fedorbit study show`")
+    return {**_replaced_axes(file, axes), "grid": grids}
 
 
 def _replaced_axes(file: StudyFile, axes: Mapping[str, Any]) -> dict[str, Any]:
