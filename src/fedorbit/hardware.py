@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 JOULES_PER_WH = 3600.0
 BITS_PER_BYTE = 8
-ROUNDING = 1e-9
-"""What fits but for rounding errors fits."""
 
 Floats = NDArray[np.float64]
 
@@ -49,14 +47,3 @@ class Hardware:
     def limits(self) -> bool:
         """Tell whether training can be cut short."""
         return self.deadline or self.power is not None
-
-    def never_able(self, samples: NDArray[np.int64], models: int) -> NDArray[np.int64]:
-        """Satellites for which one pass of every model is too much, whatever the round brings.
-
-        It takes longer than a round with a deadline, or more than a full battery.
-        """
-        training_s: Floats = models * samples / self.samples_per_s
-        can_s = self.round_s if self.deadline else np.inf
-        if self.power is not None:
-            can_s = min(can_s, self.power.battery_j / self.power.training_w)
-        return np.flatnonzero(training_s > can_s * (1.0 + ROUNDING))

@@ -152,6 +152,24 @@ def test_who_cannot_pay_one_epoch_sits_out() -> None:
     assert onboard.able(0).all()  # is over
 
 
+def test_who_can_never_train() -> None:
+    assert onboard_of().never_able() == []
+    assert onboard_of(deadline=True, isl_mbps=0.025).never_able() == []  # 80 s to exchange models
+    slow_links = {"deadline": True, "isl_mbps": 0.02}  # 100 s
+    assert onboard_of(**slow_links).never_able() == [0, 1]
+    # The first is alone in its orbit from round 5 on, and has nobody to exchange models with.
+    alone_later = Presence(np.array([0, 5]), np.array([[1, 1, 1], [1, 0, 1]], dtype=bool))
+    assert onboard_of(alone_later, **slow_links).never_able() == [1]
+    nobody_third = Presence(np.array([0]), np.array([[1, 1, 0]], dtype=bool))
+    assert onboard_of(nobody_third, power=power(battery_j=15.0, initial_j=0.0)).never_able() == [0]
+
+    assert onboard_of(power=power(battery_j=30.0, initial_j=30.0)).never_able() == [2]
+    assert onboard_of(power=power(initial_j=0.0)).never_able() == []  # the Sun brings enough
+    # Passes of 40, 20 and 80 J; the Sun brings 32.5, 25 and 50 J in all.
+    dim = power(initial_j=0.0, solar_w=0.25, training_w=4.0)
+    assert onboard_of(power=dim).never_able() == [0, 2]
+
+
 def test_scarce_passes_are_divided_evenly() -> None:
     full = power(initial_j=100.0)
     # Satellite 0 can pay 5 passes. Two intra-orbit rounds of 4: 2 and, with what is left, 3.

@@ -9,7 +9,6 @@ import pytest
 import fedorbit as fo
 from fedorbit.config import Config
 from fedorbit.errors import ConfigError
-from fedorbit.hardware import Hardware, Power
 from fedorbit.orbits.contacts import find_contacts
 from fedorbit.orbits.service import Service
 from fedorbit.orbits.visibility import Schedule, round_times_s
@@ -27,9 +26,11 @@ from tests.simulation.test_runs import StopAfter, small, timeless
 
 ENERGY = {"battery_wh": 0.01, "solar_w": 0.02, "training_w": 10.0, "initial_charge": 0.5}
 SCARCE = {"samples_per_s": 10.0, "speed_spread": 0.5, "deadline": True, "energy": ENERGY}
+some_never_train = pytest.mark.filterwarnings("ignore:.* satellites never train")
 NEW_KEYS = {"onboard_s", "epochs_asked", "epochs_done", "charge_lowest", "charge_mean"}
 
 
+@some_never_train
 def test_records_and_summary_tell_of_the_hardware(tmp_path: Path) -> None:
     plain = fo.run(small(), tmp_path / "plain")
     clocked = fo.run(small(onboard={"samples_per_s": 10.0}), tmp_path / "clocked")
@@ -55,6 +56,7 @@ def test_records_and_summary_tell_of_the_hardware(tmp_path: Path) -> None:
         assert {"onboard_s_0", "charge_mean_2"} <= scarce.table()[0].keys()
 
 
+@some_never_train
 def test_a_record_covers_the_rounds_since_the_last(tmp_path: Path) -> None:
     every = fo.run(small(onboard=SCARCE), tmp_path / "every").runs[1].records
     few = fo.run(small(onboard=SCARCE, run={"evaluate_every": 3}), tmp_path / "few").runs[1].records
@@ -84,7 +86,7 @@ def test_a_run_knows_how_many_models_its_method_trains(tmp_path: Path) -> None:
     assert_same(*states)
 
 
-@pytest.mark.filterwarnings("ignore:.* satellites never train")
+@some_never_train
 @pytest.mark.parametrize("t", [1, 3, 6])
 def test_stopped_and_resumed_with_the_same_charges(tmp_path: Path, t: int) -> None:
     config = small(onboard=SCARCE, run={"method": ["ditto", "fedorbit"]})
@@ -102,6 +104,7 @@ def test_what_is_left_out_does_not_count() -> None:
     assert not {"onboard", "link_rates"} & what_counts(small()).keys()
     assert config_hash(small()) == config_hash(small(onboard=None, link_rates=None))
     assert "share" not in what_counts(small())["data"]
+    assert config_hash(small(data={"share": 1.0})) == config_hash(small())
     for changes in (
         {"onboard": {"samples_per_s": 1.0}},
         {"link_rates": {"gs_uplink_mbps": 1.0}},
@@ -171,32 +174,23 @@ def test_orbits_that_can_never_exchange_a_model() -> None:
         complain_of_short_contacts(Service(in_view, seconds, exchange_s=10.0))
 
 
-def test_satellites_that_can_never_train() -> None:
-    speeds, samples = np.array([1.0, 2.0, 10.0, 1.0]), np.array([100, 400, 400, 0])
-    seconds = [100, 200, 40, 0]  # per epoch
-    patient = Hardware(speeds, round_s=90.0)
-    deadline = Hardware(speeds, round_s=100.0, deadline=True)
-    # A full battery pays for 150 s, although it is empty at first.
-    power = Power(1500.0, 0.0, solar_w=1.0, training_w=10.0, sunlit_s=np.zeros((1, 4), np.float32))
-    powered = Hardware(speeds, round_s=90.0, power=power)
-    both = Hardware(speeds, round_s=90.0, deadline=True, power=power)
-    assert all(seconds[k] == samples[k] / speeds[k] for k in range(4))
-    for hardware, models, idle in [
-        (patient, 9, []),
-        (deadline, 1, [1]),
-        (deadline, 2, [0, 1]),
-        (powered, 1, [1]),
-        (powered, 4, [0, 1, 2]),
-        (both, 1, [0, 1]),
-    ]:
-        assert hardware.never_able(samples, models).tolist() == idle
-
-
-@pytest.mark.parametrize(("method", "epoch"), [("fedavg", ""), ("ditto", " of each of 2 models")])
-def test_a_run_warns_of_satellites_that_can_never_train(
-    method: str, epoch: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("method", ["fedavg", "ditto"])
+def test_a_run_warns_of_satellites_that_can_never_train(method: str, tmp_path: Path) -> None:
     onboard = {"samples_per_s": 0.01, "deadline": True}
-    said = rf"satellites never train \(\d.*\): one epoch{epoch} takes longer .* raise onboard\.sa"
+    said = (
+        r"of 6 satellites never train \(\d.*\): one epoch does not fit into a round; "
+        r"raise onboard\.samples_per_s or schedule\.round_s$"
+    )
     with pytest.warns(UserWarning, match=said):
         fo.run(small(onboard=onboard, run={"method": method}), tmp_path / "slow")
+    fo.run(small(onboard=onboard, run={"method": "centralised"}), tmp_path / "not on board")
+
+
+def test_a_run_without_power_says_what_would_help(tmp_path: Path) -> None:
+    energy = {"battery_wh": 1.0, "solar_w": 0.0, "training_w": 5.0, "initial_charge": 0.0}
+    onboard = {"samples_per_s": 10.0, "energy": energy}
+    said = (
+        r"one epoch takes more charge than they ever have; raise .* or what onboard\.energy gives$"
+    )
+    with pytest.warns(UserWarning, match=said):
+        fo.run(small(onboard=onboard), tmp_path / "dark")

@@ -160,6 +160,18 @@ def test_overrides_select_among_the_values_of_grids(tmp_path: Path) -> None:
     assert chosen('method=["fedorbit", "apfl"]') == [("fedorbit", 1, None), ("apfl", 1, None)]
     assert {method for method, *_ in chosen("method=apfl")} == {"apfl"}
     assert chosen('method=["fedprox"]', "training.epochs=[4]") == [("fedprox", 4, None)]
+    # Other seeds are other seeds, whatever grids have; a value keeps the grid's spelling.
+    path = small.write_study(
+        tmp_path,
+        '[[grid]]\nmethod = ["fedavg"]\nseed = [0]\n[[grid]]\nmethod = ["ditto"]\nseed = [1]\n'
+        '[[grid]]\nmethod = ["fedorbit"]\nmethods.fedorbit.kappa = [0.0, 1.0]\nseed = [0]',
+    )
+    study = load_study(path, seeds=[1, 2])
+    assert [(c.method, c.config.seed) for c in study.cells][:4] == [
+        ("fedavg", 1), ("fedavg", 2), ("ditto", 1), ("ditto", 2)
+    ]  # fmt: skip
+    whole, part = load_study(path), load_study(path, overrides=["methods.fedorbit.kappa=[1]"])
+    assert part.cells[-1].slug == whole.cells[-1].slug
     path = small.write_study(
         tmp_path,
         '[[grid]]\nmethod = ["fedavg"]\ntraining.epochs = [1]\n'
@@ -169,6 +181,14 @@ def test_overrides_select_among_the_values_of_grids(tmp_path: Path) -> None:
         ConfigError, match=r'has run\.method in \["ditto"\] and training\.epochs in'
     ):
         load_study(path, overrides=["method=ditto", "training.epochs=1"])
+
+
+def test_what_a_grid_inherits_is_selected_too() -> None:
+    study = load_study("constellations", seeds=[0], overrides=["partition=ground-track"])
+    assert {cell.config.partition.scheme for cell in study.cells} == {"ground-track"}
+    whole = load_study("constellations", seeds=[0]).cells
+    dealt = sum(cell.config.partition.scheme == "ground-track" for cell in whole)
+    assert 0 < dealt == len(study.cells) < len(whole)
 
 
 def test_quick_is_small_and_elsewhere(tmp_path: Path) -> None:

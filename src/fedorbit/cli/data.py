@@ -357,7 +357,8 @@ def _print_partition(partition: Partition, dataset: Dataset) -> None:
     )
     unseen = len(partition.unseen_train) + len(partition.unseen_test)
     if unseen:
-        nobody = f"No satellite passes over {unseen:,} of {len(dataset.labels):,} samples"
+        dealt = sum(map(len, (*partition.train, *partition.test)))
+        nobody = f"No satellite passes over {unseen:,} of {dealt + unseen:,} samples"
         stdout.print(
             Text.assemble(
                 (nobody, "bold"),

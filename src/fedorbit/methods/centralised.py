@@ -4,6 +4,8 @@ One model is trained on all training samples, in every round, wherever satellite
 links: raw data of all satellites that are there are assumed to be at hand.
 """
 
+from typing import ClassVar
+
 import numpy as np
 from pydantic import Field
 
@@ -15,6 +17,8 @@ from fedorbit.methods.fleet import Fleet
 
 class Centralised(Method):
     """One model on everybody's data."""
+
+    models_trained: ClassVar[int] = 0  # by satellites
 
     epochs: int = Field(1, ge=1, le=1000, description="epochs per round over all samples")
 

@@ -23,11 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.errors import RunError
-from fedorbit.hardware import ROUNDING, Floats, Hardware, transfer_s
+from fedorbit.hardware import Floats, Hardware, transfer_s
 from fedorbit.learning.jobs import LocalJob
 from fedorbit.methods.roster import Ints
 from fedorbit.presence import Presence
 
+ROUNDING = 1e-9
+"""An epoch that fits but for rounding errors fits."""
 LATE_S = 1e-3
 """Nobody is late by less than a millisecond."""
 
@@ -116,6 +118,19 @@ class Onboard:
         for between in range(self._tally.round + 1, t):
             charge_j = self._charge_after(between, charge_j, np.zeros_like(charge_j))
         return self._who_is_able(t, charge_j)
+
+    def never_able(self) -> list[int]:
+        """Satellites that can train in no round, with all the charge that they could ever have."""
+        power = self.hardware.power
+        charge_j: Floats = np.zeros(len(self._samples))
+        if power is not None:
+            sunlit_s = power.sunlit_s.sum(axis=0, dtype=np.float64)
+            charge_j = np.minimum(power.initial_j + power.solar_w * sunlit_s, power.battery_j)
+        there = able = np.zeros(len(self._samples), dtype=np.bool_)
+        for t in self._presence.begins.tolist():
+            present = self._presence.during(t)
+            there, able = there | present, able | (present & self._who_is_able(t, charge_j))
+        return np.flatnonzero(there & ~able & (self._samples > 0)).tolist()
 
     def ask(self, orbit: int, t: int, passes: int, satellites: int) -> None:
         """Note that a method wants so many passes of so many satellites in round t."""

@@ -69,7 +69,8 @@ def run_rounds(
     """Run a method to its end in a folder, from its newest checkpoint; return the summary."""
     config = world.config
     fleet = world.fleet(engine, method.models_trained)
-    complain_of_idle_satellites(world, method.models_trained)
+    if fleet.onboard is not None:
+        complain_of_idle_satellites(fleet.onboard)
     evaluator = Evaluator(engine, world.partition.test)
     done = load_newest(folder) or Checkpoint(0, method.start(fleet), {"seconds": 0.0}, 0)
     _restore(fleet, done.spent)

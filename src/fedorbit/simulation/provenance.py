@@ -42,12 +42,12 @@ def what_counts(config: Config) -> dict[str, Any]:
     """Return the settings that can change a result, as plain values.
 
     Of the engine's settings only the backend can: kernel and PyTorch round differently. Trackers
-    only watch. Of a file its content counts, wherever it lies. A table that is left out does not,
-    nor does `data.share`: hashes of runs stay the same when a later version knows of more.
+    only watch. Of a file its content counts, wherever it lies. What is left out does not
+    count, a table or `data.share`: hashes stay the same when a later version knows of more.
     """
     counted = config.model_dump(mode="json", exclude={"tracking"})
     values = {k: v for k, v in counted.items() if v is not None}
-    if config.data.share is None:
+    if config.data.share in (None, 1.0):
         del values["data"]["share"]
     values["engine"] = {"backend": values["engine"]["backend"]}
     section = config.constellation

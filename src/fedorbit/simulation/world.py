@@ -22,6 +22,7 @@ from fedorbit.learning.models import ModelSpec, model_spec
 from fedorbit.learning.ray_worker import ImagesOnNodes, Workshop, probe
 from fedorbit.learning.sgd import Trainer
 from fedorbit.methods.fleet import BYTES_PER_PARAMETER, Fleet, TrainingPlan
+from fedorbit.methods.onboard import Onboard
 from fedorbit.orbits.service import Service
 from fedorbit.orbits.visibility import Schedule
 from fedorbit.presence import Presence
@@ -223,17 +224,23 @@ def complain_of_short_contacts(service: Service) -> None:
     )
 
 
-def complain_of_idle_satellites(world: World, models: int) -> None:
-    """Warn of satellites that can never train so many models, however long they wait."""
-    samples = np.array([len(part) for part in world.partition.train])
-    idle = [] if world.hardware is None else world.hardware.never_able(samples, models).tolist()
+def complain_of_idle_satellites(onboard: Onboard) -> None:
+    """Warn of satellites that can never train, however long they wait."""
+    idle, hardware = onboard.never_able(), onboard.hardware
     if not idle:
         return
-    epoch = "one epoch" if models == 1 else f"one epoch of each of {models} models"
+    reasons, remedies = [], ["onboard.samples_per_s"]
+    if hardware.deadline:
+        reasons.append("does not fit into a round")
+        remedies.append("schedule.round_s")
+        if hardware.isl_mbps is not None:
+            remedies.append("link_rates.isl_mbps")
+    if hardware.power is not None:
+        reasons.append("takes more charge than they ever have")
+        remedies.append("what onboard.energy gives")
     warnings.warn(
-        f"{len(idle)} of {len(samples)} satellites never train ({_named(idle)}): {epoch} takes "
-        "longer than a round or more than a full battery; raise onboard.samples_per_s, "
-        "schedule.round_s or onboard.energy.battery_wh",
+        f"{len(idle)} of {len(hardware.samples_per_s)} satellites never train ({_named(idle)}): "
+        f"one epoch {' or '.join(reasons)}; raise {' or '.join(remedies)}",
         stacklevel=2,
     )
 

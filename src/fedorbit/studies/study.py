@@ -197,12 +197,12 @@ def _overridden(
             axes[axis_key(key)] = _values(value)
         else:
             others.append(override)
-    if seeds is not None:
-        axes[SEED] = list(seeds)
     if axes:
         # Through the schema again, which knows what an axis may hold.
         checked = _parse("\n".join(["title = ''", *_table_lines("[common]", axes)]), "overrides")
         file = file.model_copy(update=_selected_axes(file, checked.common))
+    if seeds is not None:
+        file = file.model_copy(update=_replaced_axes(file, {SEED: list(seeds)}))
     return file.model_copy(update={"overrides": (*file.overrides, *others)})
 
 
@@ -222,28 +222,38 @@ def _values(text: str) -> Any:
 
 
 def _selected_axes(file: StudyFile, axes: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Return the grids with chosen values on some axes.
+    """Return common axes and grids with chosen values on some axes.
 
-    Values that some grid has are kept where they are, and a grid that has none of them is left
-    out: `method = ["ditto"]` drops a grid of FedAvg and does not make it one of Ditto. Values that
-    no grid has join the others, or take their place if all are so.
+    Values that some grid has are kept where they are, and a grid that has others only is left out:
+    `method = ["ditto"]` drops a grid of FedAvg and does not make it one of Ditto. Values that no
+    grid has join those, or take the place of all if none is known. Grids without the axis stay.
     """
-    grids = file.grid
-    for key, given in axes.items():
-        known = [value for grid in file.grid for value in grid.get(key, ())]
+    inner = axes.keys() & {key for grid in file.grid for key in grid}
+    # What a grid inherits counts as its own.
+    inherited = {key: file.common[key] for key in inner if key in file.common}
+    whole = tuple({**inherited, **grid} for grid in file.grid)
+    grids = whole
+    for key in inner:
+        given = axes[key]
+        known = [value for grid in whole for value in grid.get(key, ())]
         new = [value for value in given if value not in known]
-        chosen = []
-        for grid in grids:
-            own = [value for value in given if value in grid.get(key, ())]
-            if key not in grid:
-                chosen.append(grid)
-            elif own or new == given:
-                chosen.append({**grid, key: [v for v in given if v in own or v in new]})
-        grids = tuple(chosen)
+        if new == given:
+            grids = tuple({**grid, key: given} if key in grid else grid for grid in grids)
+        else:
+            own = [[value for value in grid.get(key, ()) if value in given] for grid in grids]
+            grids = tuple(
+                {**grid, key: [*mine, *new]} if key in grid else grid
+                for grid, mine in zip(grids, own, strict=True)
+                if mine or key not in grid
+            )
     if not grids:
         asked = " and ".join(f"{key} in {literal(values)}" for key, values in axes.items())
         raise ConfigError(f"no run of the study has {asked}; see `fedorbit study show`")
-    return {**_replaced_axes(file, axes), "grid": grids}
+    common = {key: values for key, values in file.common.items() if key not in inherited}
+    return {
+        "common": {**common, **{k: v for k, v in axes.items() if k not in inner}},
+        "grid": grids,
+    }
 
 
 def _replaced_axes(file: StudyFile, axes: Mapping[str, Any]) -> dict[str, Any]:

@@ -66,7 +66,7 @@ static void copy_bytes(Workspace *ws, const uint8_t *image) {
 
 /* ---- pooling --------------------------------------------------------------------------------- */
 
-/* What only the backward pass asks for, pools' choices, is left out if it is not to be kept. */
+/* Without `keep`, the pools' choices, which only the backward pass reads, are not stored. */
 
 /* Maximum of a 2 x 2 window, then bias and ReLU. Adding the bias and rounding keep the order, so
  * they may come after the maximum. A NaN survives: max(0, NaN) is its second operand. */

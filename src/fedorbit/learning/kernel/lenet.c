@@ -119,7 +119,8 @@ static const void *image_of(const Workspace *ws, const LenetData *data, int64_t 
     return (const char *)data->images + (size_t)index * bytes;
 }
 
-/* Without a backward pass to come, all samples use the same memory, which stays in L1 and L2. */
+/* Without a backward pass to come, conv1's output of all samples lies in one place, which stays in
+ * L1 and L2. */
 TILE_FUNCTION void forward(Workspace *ws, const LenetData *data, const int64_t *indices,
                            ptrdiff_t samples, const float *parameters, const bool keep) {
     const Shape *s = &ws->shape;
