@@ -74,7 +74,8 @@ def test_an_empty_list_is_no_setting(tmp_path: Path) -> None:
 def test_settings_are_named_by_what_differs(tmp_path: Path) -> None:
     write_run(tmp_path / "a", {"fedavg": 50.0})
     write_run(tmp_path / "b", {"fedavg": 50.0}, partition={"scheme": "pathological"})
-    how = {"engine": {"workers": 7}, "tracking": {"tensorboard": True}}
+    engine = {"workers": 7, "kind": "ray", "ray_data": "path"}
+    how = {"engine": engine, "tracking": {"tensorboard": True}}
     write_run(tmp_path / "c", {"fedavg": 50.0}, training={"rate": 0.5}, **how)
     labels = [setting.label for setting in compared(tmp_path).settings]
     assert labels == [

@@ -12,7 +12,7 @@ from typing import Any
 from fedorbit.config.files import flat_settings
 from fedorbit.report.runfiles import MethodRecords, RunFolder
 
-NOT_A_SETTING = ("seed", "run.method", "engine.device", "engine.workers", "engine.checkpoint_every")
+NOT_A_SETTING = ("seed", "run.method")
 SHORT_NAMES = {
     "partition.scheme": "partition",
     "data.name": "data",
@@ -102,6 +102,9 @@ def _given(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_setting(key: str) -> bool:
+    """Of the engine's settings only the backend can change a result."""
+    if key.startswith("engine."):
+        return key == "engine.backend"
     return key not in NOT_A_SETTING and not key.startswith(("methods.", "tracking."))
 
 
