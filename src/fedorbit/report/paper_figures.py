@@ -26,7 +26,7 @@ from fedorbit.report.statistics import Curve, estimate
 COLUMN_IN = 3.4
 FORMATS = ("pdf", "svg", "png")
 DPI = 300
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")  # more than there are colours
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 HATCHES = ("", "////", "....", "xxxx", "----")
 MANY_ORBITS = 10
