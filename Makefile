@@ -46,7 +46,7 @@ test: .venv/installed-test
 	$(BIN)/mypy
 	$(BIN)/pytest
 
-# The last one takes an hour; it makes an environment for Flower in fedorbit's cache folder.
+# The last one takes a quarter of an hour; it makes an environment for Flower in fedorbit's cache folder.
 bench: .venv/installed
 	$(BIN)/fedorbit doctor
 	$(BIN)/python benchmarks/kernel_speed.py
