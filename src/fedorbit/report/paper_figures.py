@@ -1,5 +1,6 @@
 """Figures for papers: one column wide, told apart without colour, the same bytes every time."""
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ from fedorbit.report.statistics import Curve, estimate
 COLUMN_IN = 3.4
 FORMATS = ("pdf", "svg", "png")
 DPI = 300
+LEGEND_ROW_IN = 0.17
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")  # more than there are colours
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 HATCHES = ("", "////", "....", "xxxx", "----")
@@ -284,6 +286,10 @@ def _plain_frame(axes: Axes) -> None:
 
 
 def _legend_below(figure: Figure, axes: Axes) -> None:
+    """Put the legend below, and make the figure higher by what it takes of more than two rows."""
     handles, names = axes.get_legend_handles_labels()
-    columns = 3 if max(map(len, names)) <= 12 else 1
+    longest = max(map(len, names))
+    columns = 3 if longest <= 12 else 2 if longest <= 24 else 1
+    rows = math.ceil(len(names) / columns)
+    figure.set_figheight(figure.get_figheight() + LEGEND_ROW_IN * max(rows - 2, 0))
     figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)
