@@ -228,7 +228,7 @@ def _selected_axes(file: StudyFile, axes: Mapping[str, list[Any]]) -> dict[str, 
     `method = ["ditto"]` drops a grid of FedAvg and does not make it one of Ditto. Values that no
     grid has join those, or take the place of all if none is known. Grids without the axis stay.
     """
-    inner = axes.keys() & {key for grid in file.grid for key in grid}
+    inner = [key for key in axes if any(key in grid for grid in file.grid)]
     # What a grid inherits counts as its own.
     inherited = {key: file.common[key] for key in inner if key in file.common}
     whole = tuple({**inherited, **grid} for grid in file.grid)
