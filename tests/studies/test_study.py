@@ -160,6 +160,9 @@ def test_overrides_select_among_the_values_of_grids(tmp_path: Path) -> None:
     assert chosen('method=["fedorbit", "apfl"]') == [("fedorbit", 1, None), ("apfl", 1, None)]
     assert {method for method, *_ in chosen("method=apfl")} == {"apfl"}
     assert chosen('method=["fedprox"]', "training.epochs=[4]") == [("fedprox", 4, None)]
+    # An axis of grids that were left out has nothing to select from.
+    with pytest.raises(ConfigError, match=r'has run\.method in \["ditto"\] and training\.epochs'):
+        load_study(path, overrides=["method=ditto", "training.epochs=2"])
     # Other seeds are other seeds, whatever grids have; a value keeps the grid's spelling.
     path = small.write_study(
         tmp_path,

@@ -246,7 +246,7 @@ def _selected_axes(file: StudyFile, axes: Mapping[str, list[Any]]) -> dict[str, 
                 for grid, mine in zip(grids, own, strict=True)
                 if mine or key not in grid
             )
-    if not grids:
+    if not all(any(key in grid for grid in grids) for key in inner):
         asked = " and ".join(f"{key} in {literal(values)}" for key, values in axes.items())
         raise ConfigError(f"no run of the study has {asked}; see `fedorbit study show`")
     common = {key: values for key, values in file.common.items() if key not in inherited}
