@@ -15,10 +15,11 @@ import pytest
 
 import fedorbit as fo
 from fedorbit.errors import DataError, RunError, TrackingError
-from fedorbit.simulation.records import read_records
+from fedorbit.simulation.records import CONFIG, read_records
 from fedorbit.studies import Study, load_study, run, status, write_study
 from fedorbit.studies.folders import RunState, claim, is_claimed, read_failure, write_failure
 from fedorbit.studies.places import Ended
+from fedorbit.studies.processes import default_jobs
 from fedorbit.studies.runner import _Runner, time_left_s
 from tests.simulation.test_runs import timeless
 from tests.studies import small
@@ -181,6 +182,17 @@ def test_failures_are_told_and_others_finish(
 @pytest.fixture
 def tiny(tmp_path: Path) -> Study:
     return load_study(small.write_study(tmp_path, '[common]\nmethod = ["fedavg"]\nseed = [0, 1]'))
+
+
+def test_threads_that_were_asked_for(tmp_path: Path) -> None:
+    path = small.write_study(
+        tmp_path, '[common]\nmethod = ["fedavg"]\nrun.rounds = [1]\nseed = [0, 1]'
+    )
+    study = load_study(path, overrides=["engine.workers=3"])
+    run(study, tmp_path / "out")
+    began_with = [fo.load_config(tmp_path / "out" / c.slug / CONFIG) for c in study.runs]
+    assert [config.engine.workers for config in began_with] == [3, 3]
+    assert default_jobs(0, threads=10_000) == 1
 
 
 def test_status_from_files(tiny: Study, tmp_path: Path) -> None:

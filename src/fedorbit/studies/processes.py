@@ -11,6 +11,7 @@ import selectors
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -23,14 +24,15 @@ PROCESS_BYTES = 600_000_000
 """What a worker needs beside its images: PyTorch, mostly."""
 
 
-def default_jobs(image_bytes: int) -> int:
-    """One run per core, as long as their images fit into memory together."""
+def default_jobs(image_bytes: int, threads: int = 1) -> int:
+    """One run per core or per `threads`, as long as their images fit into memory together."""
+    by_cores = max(1, default_workers() // threads)
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         available = next(int(s.split()[1]) * 1024 for s in lines if s.startswith("MemAvailable"))
     except (OSError, StopIteration):  # not Linux
-        return default_workers()
-    return max(1, min(default_workers(), available // (PROCESS_BYTES + image_bytes)))
+        return by_cores
+    return max(1, min(by_cores, available // (PROCESS_BYTES + image_bytes)))
 
 
 class LocalProcesses:
@@ -38,9 +40,10 @@ class LocalProcesses:
 
     retries = 0  # whatever ended a process here would end the next one, too
 
-    def __init__(self, out: Path, at_once: int) -> None:
+    def __init__(self, out: Path, at_once: int, threads: Mapping[str, int]) -> None:
         self.at_once = at_once
         self._out = out
+        self._threads = threads  # by run; 0: whatever is free
         self._workers: list[_Worker] = []
         self._selector = selectors.DefaultSelector()
 
@@ -52,8 +55,8 @@ class LocalProcesses:
     def begin(self, slug: str, waiting: int) -> None:
         """Begin or go on with a run in a process that is idle."""
         last = waiting < self.at_once
-        threads = default_workers() if last else max(1, default_workers() // self.at_once)
-        self._idle_worker().order(slug, threads)
+        free = default_workers() if last else max(1, default_workers() // self.at_once)
+        self._idle_worker().order(slug, self._threads[slug] or free)
 
     def news(self) -> list[Ended]:
         """Wait for runs to end, a tick at most."""

@@ -77,7 +77,9 @@ def _places(
     if ray is not None:
         return ray_tasks(study, out, missing, ray, jobs)
     image_bytes = max((_image_bytes(study, cell) for cell in missing), default=0)
-    return LocalProcesses(out, min(jobs or default_jobs(image_bytes), len(missing)))
+    threads = {cell.slug: cell.config.engine.workers for cell in missing}
+    at_once = jobs or default_jobs(image_bytes, max([1, *threads.values()]))
+    return LocalProcesses(out, min(at_once, len(missing)), threads)
 
 
 def _image_bytes(study: Study, cell: Cell) -> int:
