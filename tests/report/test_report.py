@@ -16,6 +16,7 @@ from fedorbit.report.page import build_page, write_page
 from fedorbit.report.paper_figures import write_figures
 from fedorbit.report.replicates import Comparison, compare
 from fedorbit.report.runfiles import read_runs
+from fedorbit.report.wording import summary_line
 from fedorbit.simulation.records import method_folder
 from tests.report.run_folders import EVIL, ROUNDS, VISIBLE, record, world, write_run
 
@@ -44,6 +45,13 @@ def test_seeds_are_replicates_and_methods_of_two_folders_are_compared(tmp_path: 
     assert fedorbit.accuracy.mean == 70.0
     assert fedorbit.accuracy.std == 10.0  # of 60, 70 and 80
     assert (fedorbit.best, fedavg.best) == (("accuracy", "spread"), ("spread",))
+
+
+def test_a_part_of_the_images_is_said_on_top(tmp_path: Path) -> None:
+    part = write_run(tmp_path / "part", {"fedavg": 50.0}, data={"name": "eurosat", "share": 0.05})
+    assert summary_line(compared(part)).startswith("0.05 of the images · 3 orbits of 1 satellites")
+    whole = write_run(tmp_path / "whole", {"fedavg": 50.0}, data={"name": "eurosat"})
+    assert summary_line(compared(whole)).startswith("3 orbits of 1 satellites")
 
 
 def test_published_values_come_from_the_study_of_the_run(tmp_path: Path) -> None:

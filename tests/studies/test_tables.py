@@ -87,9 +87,11 @@ def test_one_seed_has_no_deviation(tmp_path: Path, study: Study) -> None:
 def test_no_comparison_where_the_settings_are_others(tmp_path: Path, study: Study) -> None:
     path = tmp_path / "tiny.toml"
     changed = load_study(path, overrides=["training.epochs=2"])
-    assert "published" not in markdown(table(changed, tmp_path / "out"))
+    text = markdown(table(changed, tmp_path / "out"))
+    assert "published" not in text and "With training.epochs = 2." in text
     same = load_study(path, overrides=["engine.workers=1", "tracking.tensorboard=true"])
-    assert "68.7" in markdown(table(same, tmp_path / "out"))
+    text = markdown(table(same, tmp_path / "out"))
+    assert "68.7" in text and "With" not in text
     quick = load_study(path, quick=True)
     fill(quick, tmp_path / "quick")
     text = markdown(table(quick, tmp_path / "quick"))

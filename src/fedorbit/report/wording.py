@@ -52,6 +52,7 @@ def summary_line(comparison: Comparison) -> str:
         {r.run.seed for s in comparison.settings for series in s.series for r in series.replicates}
     )
     parts = [
+        _same([_share(config) for config in configs]),
         _same([_constellation(config) for config in configs]),
         _same([_contacts(config) for config in configs]),
         _same([f"{config['run']['rounds']} rounds" for config in configs]),
@@ -72,6 +73,11 @@ def figures_in_words(rows: Sequence[HeadlineRow], key: str, unit: str) -> str:
 def _dataset(setting: Setting) -> str:
     name = setting.run.config.get("data", {}).get("name")
     return {"eurosat": "EuroSAT", "so2sat": "So2Sat", "resisc45": "RESISC45"}.get(name, str(name))
+
+
+def _share(config: Mapping[str, Any]) -> str:
+    share = config.get("data", {}).get("share", 1.0)
+    return f"{share:.3g} of the images" if share < 1 else ""
 
 
 def _constellation(config: Mapping[str, Any]) -> str:

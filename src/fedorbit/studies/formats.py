@@ -132,6 +132,7 @@ def as_json(table: StudyTable) -> dict[str, Any]:
         "title": table.title,
         "quick": table.quick,
         "fixed": list(table.fixed),
+        "changes": dict(table.changes),
         "numbers": tidy(table),
     }
 

@@ -46,14 +46,18 @@ class Study:
         """Whether this is a small stand-in on synthetic images."""
         return self.file.is_quick
 
+    @property
+    def changes(self) -> dict[str, str]:
+        """What was laid over all cells and may change results."""
+        pairs = (override.partition("=")[::2] for override in self.file.overrides)
+        changes = {key.strip(): value.strip() for key, value in pairs}
+        return {k: v for k, v in changes.items() if not k.startswith(("engine.", "tracking."))}
+
     def published(self, cell: Cell) -> list[float] | None:
         """Return published accuracy and spread, where the run is what was published."""
-        file = self.file
-        harmless = ("engine.", "tracking.")
-        changed = any(not override.startswith(harmless) for override in file.overrides)
-        if file.is_quick or changed or cell.variant is not None or cell.extra:
+        if self.quick or self.changes or cell.variant is not None or cell.extra:
             return None
-        of_dataset = file.published.get(cell.config.data.name, {})
+        of_dataset = self.file.published.get(cell.config.data.name, {})
         return of_dataset.get(cell.config.partition.scheme, {}).get(cell.method)
 
     @property

@@ -1,7 +1,7 @@
 """Tables of a study: mean and spread over seeds, made from the summaries of its runs alone."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,8 @@ class StudyTable:
     """Values of the column axes, without those that are the same in all columns."""
     fixed: tuple[str, ...]
     """Values that are the same in all columns."""
+    changes: Mapping[str, str]
+    """Settings that are not those of the study's file."""
     rows: tuple[Row, ...]
 
     @property
@@ -82,9 +84,10 @@ class StudyTable:
         n = ", ".join(map(str, sorted(self.seeds)))
         seeds = f"n = {n} seed{'' if n == '1' else 's'}"
         over = f"{seeds}, mean ± sample standard deviation" if n != "1" else seeds
+        changed = ", ".join(f"{key} = {value}" for key, value in self.changes.items())
         return (
             f"In percent, means of the last {LAST_ROUNDS} evaluated rounds; {over}; "
-            "best method in bold."
+            f"best method in bold.{f' With {changed}.' if changed else ''}"
         )
 
     @property
@@ -123,6 +126,7 @@ def table(study: Study, out: Path | str | None = None) -> StudyTable:
         quick=study.quick,
         columns=tuple(tuple(c[i] for i in varying) for c in columns),
         fixed=tuple(columns[0][i] for i in range(len(axes)) if i not in varying),
+        changes=study.changes,
         rows=_with_best(rows, len(columns)),
     )
 
