@@ -49,6 +49,13 @@ def test_a_study_from_beginning_to_table(fedorbit, tmp_path: Path) -> None:
     assert "2/3 runs" in table and "±" not in table.replace("mean ±", "")
 
 
+def test_a_folder_does_not_take_a_shipped_studys_place(fedorbit, tmp_path: Path) -> None:
+    (tmp_path / "links").mkdir()
+    document = json.loads(fedorbit("study", "status", "links", "--seeds", "0,0-1", "--json")[0])
+    assert document["folder"] == "studies/links"
+    assert len({run["folder"] for run in document["runs"]}) == len(document["runs"])
+
+
 def test_export_and_reuse(fedorbit, tmp_path: Path) -> None:
     small.write_study(tmp_path, '[common]\nmethod = ["fedavg"]\n')
     small.write_study(tmp_path, '[common]\nmethod = ["fedavg", "local"]\n', "more")

@@ -118,6 +118,21 @@ def test_the_slider_moves_the_map_by_keyboard(browser, file: Path) -> None:
     assert opened.complaints == []
 
 
+def test_the_map_goes_on_playing_after_it_was_drawn_again(browser, file: Path) -> None:
+    opened = Opened(browser, file)
+    figure = opened.page.locator('section.setting:visible figure[data-chart="map"]')
+    figure.locator("button.play").click()
+    opened.page.locator("button.toggle", has_text="fedavg").click()  # draws all charts again
+    drawn = figure.locator(".satellite").first.get_attribute("cx")
+    opened.page.wait_for_function(
+        "([was]) => document.querySelector('.satellite').getAttribute('cx') !== was", arg=[drawn]
+    )
+    opened.page.select_option("#setting", "1")
+    ids = opened.page.evaluate("[...document.querySelectorAll('clipPath')].map((clip) => clip.id)")
+    assert len(set(ids)) == len(ids) == 2
+    assert opened.complaints == []
+
+
 def test_series_and_settings_can_be_chosen(browser, file: Path) -> None:
     opened = Opened(browser, file)
     assert opened.chart("accuracy").locator('g[data-series="fedavg"]').count() == 1

@@ -43,6 +43,22 @@ def test_figures_fit_a_column_and_can_be_read(comparison: Comparison, name: str)
     assert min(sizes) >= 6
 
 
+def test_long_names_stay_inside(tmp_path: Path) -> None:
+    for number in range(12):
+        name = f"a method of ours number {number} " + "with quite a name " * (number % 3)
+        write_run(tmp_path / str(number), {name: 50.0 + number}, setting=world())
+    comparison = compare(read_runs([tmp_path]))
+    for name, draw in paper_figures.FIGURES.items():
+        figure = draw(comparison.settings[0], comparison.labels)
+        assert figure is not None
+        figure.draw_without_rendering()
+        width, height = figure.get_size_inches() * figure.dpi
+        for legend in figure.legends:
+            box = legend.get_window_extent()
+            assert box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height, name
+        assert min(axes.get_window_extent().width for axes in figure.axes[:1]) > 0.5 * width, name
+
+
 def test_series_differ_in_more_than_colour(comparison: Comparison) -> None:
     figure = paper_figures.accuracy(comparison.settings[0], comparison.labels)
     lines = figure.axes[0].get_lines()

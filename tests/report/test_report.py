@@ -10,6 +10,7 @@ import pytest
 
 from fedorbit.config import load_config
 from fedorbit.errors import RunError
+from fedorbit.report import document
 from fedorbit.report.curves import against, headline_rows, orbit_accuracies, visible_windows
 from fedorbit.report.document import MAX_POINTS, page_document
 from fedorbit.report.page import build_page, write_page
@@ -122,6 +123,51 @@ def test_variants_of_a_method_stand_side_by_side(tmp_path: Path) -> None:
     ]
 
 
+def study_file(folder: Path, variants: dict[str, str], of_run: dict[str, str]) -> None:
+    """Write what a report reads of a study: settings by variant, and the variant of each run."""
+    lines = [
+        f'[[variants]]\nname = "{name}"\nlabel = "called {name}"\nsettings = {settings}'
+        for name, settings in variants.items()
+    ]
+    lines += [f'[[cells]]\nfolder = "{run}"\nvariant = "{v}"' for run, v in of_run.items()]
+    (folder / "study.toml").write_text("\n".join(lines))
+
+
+def test_series_are_called_as_the_study_calls_them(tmp_path: Path) -> None:
+    few = {"rho": 0.9, "kappa": 0.0, "class_rows": False, "continuous": False}
+    write_run(tmp_path / "a", {"fedorbit": 60.0})
+    write_run(tmp_path / "b", {"fedorbit": 70.0}, methods={"fedorbit": few})
+    variants = {"full": "{}", "few": "{ methods.fedorbit.rho = 0.9, methods.fedorbit.kappa = 0.0 }"}
+    study_file(tmp_path, variants, {"a": "full", "b": "few"})
+    assert compared(tmp_path).labels == ["called full", "called few"]
+    assert "called few" in build_page(compared(tmp_path))
+    write_run(tmp_path / "c", {"fedavg": 50.0})  # beside others a method is called by its name
+    assert compared(tmp_path).labels == ["fedorbit", "fedorbit, called few", "fedavg"]
+    write_run(tmp_path / "d", {"fedorbit": 70.0}, methods={"fedorbit": {**few, "rho": 0.8}})
+    study_file(tmp_path, variants, {"a": "full", "b": "few", "d": "few"})
+    assert all("called" not in label for label in compared(tmp_path).labels)  # not telling
+
+
+def test_settings_are_called_as_the_study_calls_them(tmp_path: Path) -> None:
+    for scheme in ("dirichlet", "pathological"):
+        for name, events in {
+            "static": [],
+            "fails": [{"round": 6, "kind": "leave", "orbit": 1}],
+            "joins": [{"round": 3, "kind": "join", "orbit": 1}],
+        }.items():
+            folder = tmp_path / f"{name}-{scheme}"
+            write_run(folder, {"fedavg": 50.0}, partition={"scheme": scheme}, events=events)
+    events = '{{ events = [{{ round = {}, kind = "{}", orbit = 1 }}] }}'
+    variants = {
+        "static": "{}", "fails": events.format(6, "leave"), "joins": events.format(3, "join")
+    }  # fmt: skip
+    runs = {path.name: path.name.split("-")[0] for path in tmp_path.iterdir()}
+    study_file(tmp_path, variants, runs)
+    assert {setting.label for setting in compared(tmp_path).settings} == {
+        f"{scheme}, called {name}" for scheme in ("dirichlet", "pathological") for name in variants
+    }
+
+
 def test_of_twins_the_one_that_got_further_is_shown(tmp_path: Path) -> None:
     write_run(tmp_path / "first", {"fedavg": 50.0}, unfinished=("fedavg",))
     write_run(tmp_path / "second", {"fedavg": 60.0})
@@ -167,9 +213,13 @@ def test_a_setting_that_has_not_begun_is_named(tmp_path: Path) -> None:
 
 
 def test_the_centralised_bound_does_not_compete(tmp_path: Path) -> None:
-    methods = {"fedavg": 50.0, "ditto": 60.0, "centralised": 90.0}
-    rows = headline_rows(compared(write_run(tmp_path / "run", methods)).settings[0])
-    assert ["accuracy" in row.best for row in rows] == [False, True, False]
+    methods = {"fedavg": 50.0, "ditto": 60.0, "local": 59.98, "centralised": 90.0}
+    write_run(tmp_path / "run", methods)
+    write_run(tmp_path / "more", {"centralised": 95.0}, methods={"centralised": {"epochs": 3}})
+    rows = headline_rows(compared(tmp_path).settings[0])
+    best = {row.series for row in rows if "accuracy" in row.best}
+    assert best == {"ditto", "local"}  # 59.98 prints as 60.0, too
+    assert len(rows) == 5
 
 
 def test_curves_follow_the_records(tmp_path: Path) -> None:
@@ -213,6 +263,28 @@ def test_long_runs_of_many_orbits_stay_a_small_page(tmp_path: Path) -> None:
     assert setting["accuracy"][0]["x"][-1] == 2999
     assert len(setting["orbits"][0]["rows"]) == 72
     assert write_page(tmp_path / "page.html", comparison).stat().st_size < 500_000
+
+
+def test_contacts_are_counted_before_they_are_thinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document, "MAX_WINDOWS", 1)
+    comparison = compared(write_run(tmp_path / "run", {"fedavg": 50.0}, setting=world()))
+    [setting] = page_document(comparison)["settings"]
+    assert setting["visible"] != VISIBLE and setting["in_view"] == [3, 2, 0]
+    page = " ".join(Parsed(build_page(comparison)).texts)
+    assert "orbit 0 3 25.0 % 2" in page  # 3 of 12 rounds in 2 passes
+    assert "58.3 % of rounds have none" in page  # 7 of 12
+
+
+def test_an_orbit_that_has_left_has_no_accuracy_in_the_last_round(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {"fedavg": 50.0})
+    path = folder / "fedavg" / "records.jsonl"
+    *before, last = [json.loads(line) for line in path.read_text().splitlines()]
+    last["orbit_accuracy"][2] = None
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*before, last]))
+    page = build_page(compared(folder))
+    assert "fedavg: lowest 40.0, highest 50.0 %" in page  # orbit 2 had 60
 
 
 # --- Names are anybody's text -------------------------------------------------------------------

@@ -41,6 +41,19 @@ def test_the_setting_is_that_of_the_world() -> None:
     assert said["satellite_samples"] == [len(part) for part in world.partition.train]
 
 
+def test_the_map_knows_who_has_left() -> None:
+    events = [{"round": 20, "kind": "leave", "orbit": 0}]
+    world = build_world(small(schedule={"rounds": 60}, run={"rounds": 50}, events=events))
+    positions = setting.describe(world)["positions"]
+    orbit_of = np.array(positions["orbit_of_satellite"])
+    for t, (seen, away) in enumerate(zip(positions["seen"], positions["away"], strict=True)):
+        assert set(away) == (set(np.flatnonzero(orbit_of == 0)) if t >= 20 else set())
+        np.testing.assert_array_equal(
+            np.isin(np.arange(3), orbit_of[seen]), world.schedule.visible[t]
+        )
+    assert "away" not in setting.describe(build_world(small()))["positions"]
+
+
 def test_seen_satellites_are_within_reach_of_the_station() -> None:
     said = setting.describe(build_world(small(run={"rounds": 40})))
     [station] = said["stations"]

@@ -207,6 +207,38 @@ def test_quick_is_small_and_elsewhere(tmp_path: Path) -> None:
     assert study.default_out == Path("studies/tiny-quick")
 
 
+def test_seeds_and_quick_reach_every_grid(tmp_path: Path) -> None:
+    path = small.write_study(
+        tmp_path,
+        '[common]\nseed = [0, 1, 2]\n[[grid]]\nmethod = ["fedavg"]\n'
+        '[[grid]]\nmethod = ["ditto"]\nseed = [0]\ndataset = ["eurosat"]',
+    )
+    study = load_study(path, seeds=[5])
+    assert [(c.method, c.config.seed) for c in study.cells] == [("fedavg", 5), ("ditto", 5)]
+    quick = load_study(path, quick=True)
+    assert [(c.method, c.config.seed) for c in quick.cells] == [("fedavg", 0), ("ditto", 0)]
+    assert {cell.config.data.name for cell in quick.cells} == {"synthetic"}
+
+
+def test_another_part_of_a_study_keeps_what_is_said_of_runs_that_are_there(tmp_path: Path) -> None:
+    path = small.write_study(
+        tmp_path,
+        '[common]\nmethod = ["fedavg"]\nseed = [0, 1]\n'
+        "[published.synthetic.dirichlet]\nfedavg = [68.7, 28.4]",
+    )
+    out = tmp_path / "out"
+    first, second = load_study(path, seeds=[0]), load_study(path, seeds=[1])
+    write_study(first, out)
+    write_study(second, out)
+    assert [cell["seed"] for cell in load_study(out).file.cells] == [1]  # seed 0 was never run
+    write_study(first, out)
+    (out / first.cells[0].slug).mkdir()
+    write_study(second, out)
+    kept = load_study(out).file.cells
+    assert [cell["seed"] for cell in kept] == [1, 0]
+    assert kept[1]["published"] == [68.7, 28.4]
+
+
 def test_the_written_study_loads_to_the_same(tmp_path: Path) -> None:
     path = small.write_study(
         tmp_path,

@@ -139,7 +139,7 @@ def test_latex_groups_columns(study: Study, tmp_path: Path) -> None:
     assert r"\multicolumn{2}{c}{dirichlet} & \multicolumn{2}{c}{pathological} \\" in text
     assert r"\cmidrule(lr){2-3} \cmidrule(lr){4-5}" in text
     assert r"\quad published (ours $-$ it) & 68.7 ($-$4.7)" in text
-    assert text.index("Ditto") < text.rindex(r"\midrule") < text.index("Centralised")
+    assert text.index("Ditto") < text.rindex(r"\midrule") < text.index("Centralised &")
 
 
 def test_csv_and_json_have_all_digits(study: Study, tmp_path: Path) -> None:
@@ -168,6 +168,21 @@ def test_rows_by_axes(tmp_path: Path) -> None:
     made = table(load_study(path), tmp_path / "out")
     assert [row.label for row in made.rows] == ["kappa = 0.0", "kappa = 0.5", "rho = 0.95"]
     assert made.columns == (("ideal",), ("causal",))
+
+
+def test_what_is_no_column_makes_rows(tmp_path: Path) -> None:
+    path = small.write_study(
+        tmp_path,
+        '[common]\nmethod = ["fedavg"]\npartition = ["dirichlet", "pathological"]\n'
+        '[table]\ncolumns = ["dataset"]',
+    )
+    study = load_study(path)
+    fill(study, tmp_path / "out")
+    made = table(study, tmp_path / "out")
+    assert [row.label for row in made.rows] == ["dirichlet", "pathological"]
+    assert [[e.values for e in row.entries[0]] for row in made.rows] == [
+        [(60.0,), (20.0,)], [(20.0,), (80.0,)]
+    ]  # fmt: skip
 
 
 def test_results_of_another_configuration_are_refused(study: Study, tmp_path: Path) -> None:

@@ -298,11 +298,11 @@ def show(study: StudyArgument, as_json: AsJson = False) -> None:
 def _load(
     source: str, quick: bool, seeds: str | None, overrides: list[str] | None, out: Path | None
 ) -> "tuple[Study, Path]":
-    from fedorbit.studies import load_study
+    from fedorbit.studies import load_study, shipped_names
 
     chosen = _seed_list(seeds) if seeds is not None else None
     loaded = load_study(source, quick=quick, seeds=chosen, overrides=overrides or [])
-    is_folder = Path(source).is_dir() and not quick
+    is_folder = source not in shipped_names() and Path(source).is_dir() and not quick
     return loaded, out or (Path(source) if is_folder else loaded.default_out)
 
 
@@ -317,7 +317,7 @@ def _seed_list(text: str) -> list[int]:
         if end < begin or end - begin > MANY_SEEDS:
             raise ConfigError(f"--seeds: {part!r} must go up, by at most {MANY_SEEDS}")
         seeds += range(begin, end + 1)
-    return seeds
+    return list(dict.fromkeys(seeds))
 
 
 def _print_table(made: "StudyTable") -> None:

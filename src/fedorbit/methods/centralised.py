@@ -1,4 +1,4 @@
-"""Centralised: all data in one place. Not in the paper; the ceiling for federation.
+"""Centralised: all data in one place. Not in the paper; what one model for all can reach.
 
 One model is trained on all training samples, in every round, wherever satellites are. It uses no
 links: raw data of all satellites that are there are assumed to be at hand.

@@ -1,10 +1,9 @@
 """The charts of a setting: places where the script draws, each with words and a table."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from fedorbit.report import onboard
-from fedorbit.report.curves import TRAFFIC, begun, headline_rows
+from fedorbit.report.curves import TRAFFIC, begun, headline_rows, visible_windows
 from fedorbit.report.markup import Html, joined, table, tag
 from fedorbit.report.replicates import Setting
 from fedorbit.report.statistics import evenly
@@ -101,7 +100,7 @@ def _orbits(shown: dict[str, Any], labels: dict[int, str], seeds: int) -> Html:
         for row in series
     ]
     picker = tag("label", "Method ", tag("select", *options, class_="orbit-series"), hidden=True)
-    ends = {labels[row["series"]]: [_last(values) for values in row["rows"]] for row in series}
+    ends = {labels[row["series"]]: [values[-1] for values in row["rows"]] for row in series}
     orbits = len(series[0]["rows"])
     caption = "Accuracy of each orbit's model on its own test samples, %."
     caption += " Mean over seeds." if seeds > 1 else ""
@@ -118,10 +117,10 @@ def _orbits(shown: dict[str, Any], labels: dict[int, str], seeds: int) -> Html:
 
 
 def _timeline(setting: Setting, shown: dict[str, Any]) -> Html | None:
-    windows, rounds = shown["visible"], shown["rounds"]
+    windows, rounds = visible_windows(setting), shown["rounds"]
     if windows is None:
         return _left_out("Contacts", "rounds were not all evaluated and the run left no world.json")
-    seen = [sum(end - begin for begin, end in row) for row in windows]
+    seen = shown["in_view"]
     in_view: set[int] = set()
     for row in windows:
         for begin, end in row:
@@ -258,7 +257,3 @@ def _onboard(setting: Setting, shown: dict[str, Any]) -> Html | None:
 
 def _left_out(heading: str, why: str) -> Html:
     return tag("figure", tag("figcaption", tag("h3", heading), tag("p", f"Left out: {why}.")))
-
-
-def _last(values: Iterable[float | None]) -> float | None:
-    return next((value for value in reversed(list(values)) if value is not None), None)

@@ -16,6 +16,7 @@ TRAFFIC = {
     "isl_bytes": "inter-satellite",
     "unlinked_bytes": "without a link",
 }
+DECIMALS = 1
 CEILING = "centralised"
 """Has all data in one place: a bound to compare with, which competes with nobody."""
 
@@ -104,9 +105,13 @@ class HeadlineRow:
 
 
 def headline_rows(setting: Setting) -> list[HeadlineRow]:
-    """Rows of the headline table of a setting."""
+    """Rows of the headline table of a setting; figures that print alike are equally good."""
     rows = [_row(series) for series in setting.series]
-    ranked = [row for row in rows if row.is_finished and row.series != CEILING]
+    ranked = [
+        row
+        for row, series in zip(rows, setting.series, strict=True)
+        if row.is_finished and series.method != CEILING
+    ]
     if len(ranked) < 2:
         return rows
     best: dict[str, float] = {}
@@ -138,13 +143,14 @@ def _row(series: Series) -> HeadlineRow:
         samples_trained=over_seeds("samples_trained"),
         gs_uplink_bytes=over_seeds("gs_uplink_bytes"),
         uplink_vs_fedavg=over_seeds("uplink_vs_fedavg"),
-        published=series.replicates[0].run.published,
+        published=next((r.run.published for r in series.replicates if r.run.published), None),
     )
 
 
 def _mean(row: HeadlineRow, key: str) -> float | None:
+    """Return a mean as it is printed."""
     found: Estimate = getattr(row, key)
-    return found.mean
+    return None if found.mean is None else round(found.mean, DECIMALS)
 
 
 def rounds_of(replicates: Sequence[MethodRecords]) -> Floats:

@@ -71,10 +71,12 @@ def chart_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any]:
         spent = [r.figures for r in series.replicates if r.records]
         traffic = {key: estimate([s.get(key) for s in spent]).mean for key in TRAFFIC}
         curves["traffic"].append({"series": index, **traffic})
+    windows = visible_windows(setting)
     onboard = onboard_values(setting, labels, _thin)
     return {
         "rounds": max(r.run.rounds for s in setting.series for r in s.replicates),
-        "visible": _thin_windows(visible_windows(setting)),
+        "visible": _thin_windows(windows),
+        "in_view": windows and [sum(end - begin for begin, end in row) for row in windows],
         **curves,
         **({"onboard": onboard} if onboard else {}),
     }
@@ -116,7 +118,7 @@ def _thin_windows(windows: list[list[list[int]]] | None) -> list[list[list[int]]
     if windows is None:
         return None
     gap = 0
-    while sum(len(row) for row in windows) > MAX_WINDOWS:
+    while sum(map(len, windows)) > MAX_WINDOWS and max(map(len, windows)) > 1:
         gap = 2 * gap + 1
         windows = [_closed(row, gap) for row in windows]
     return windows

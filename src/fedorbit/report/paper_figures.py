@@ -2,6 +2,7 @@
 
 import math
 import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +32,8 @@ LEGEND_ROW_IN = 0.17
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")  # more than there are colours
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 HATCHES = ("", "////", "....", "xxxx", "----")
+TICK_CHARACTERS, LINE_CHARACTERS = 24, 56
+"""The longest label beside an axis, and the longest line in a column."""
 MANY_ORBITS = 10
 MAX_CELL_TEXTS = 120
 
@@ -101,7 +104,7 @@ def orbits(setting: Setting, labels: list[str]) -> Figure:
             )  # fmt: skip
             figure.colorbar(image, ax=axes, label="accuracy (%)")
             axes.set_ylabel("orbit")
-        axes.set_title(series.label, loc="left")
+        axes.set_title(_in_lines(series.label), loc="left")
     panels[-1].set_xlabel("round")
     if len(rows) <= MANY_ORBITS:
         _legend_below(figure, panels[0])
@@ -144,7 +147,10 @@ def ground_map(setting: Setting, labels: list[str]) -> Figure | None:
         at = (column + 0.5) * size_deg, (row + 0.5) * size_deg
         axes.scatter(*at, s=0.4 + 4.0 * count / count.max(), c=colours, linewidths=0, alpha=0.6)
     positions = world["positions"]
+    away = positions.get("away", [[]])[0]
     for s, orbit_number in enumerate(positions["orbit_of_satellite"]):
+        if s in away:
+            continue
         axes.plot(
             positions["longitude_deg"][0][s], positions["latitude_deg"][0][s],
             MARKERS[orbit_number % len(MARKERS)], color=style.colour(orbit_number), markersize=3,
@@ -205,18 +211,23 @@ def traffic(setting: Setting, labels: list[str]) -> Figure:
     """Draw the bytes that each series moved, by kind of link."""
     shown = begun(setting)
     figure = style.new_figure(COLUMN_IN, 0.3 + len(TRAFFIC) * (0.35 + 0.16 * len(shown)))
-    for axes, (key, name) in zip(figure.subplots(len(TRAFFIC), 1), TRAFFIC.items(), strict=True):
+    panels = figure.subplots(len(TRAFFIC), 1)
+    are_long = max(len(series.label) for series in shown) > TICK_CHARACTERS
+    for axes, (key, name) in zip(panels, TRAFFIC.items(), strict=True):
         for place, series in enumerate(shown):
             spent = [r.figures.get(key) for r in series.replicates if r.records]
             number = labels.index(series.label)
             axes.barh(
                 place, (estimate(spent).mean or 0.0) / 1e6, 0.8, color=style.colour(number),
                 hatch=HATCHES[number % len(HATCHES)], edgecolor="white", linewidth=0.4,
+                label=series.label,
             )  # fmt: skip
-        axes.set_yticks(range(len(shown)), [series.label for series in shown])
+        axes.set_yticks(range(len(shown)), ["" if are_long else s.label for s in shown])
         axes.invert_yaxis()
         axes.set_title(f"{name} (MB)", loc="left")
         _plain_frame(axes)
+    if are_long:
+        _legend_below(figure, panels[0])
     return figure
 
 
@@ -287,9 +298,14 @@ def _plain_frame(axes: Axes) -> None:
 
 def _legend_below(figure: Figure, axes: Axes) -> None:
     """Put the legend below, and make the figure higher by what it takes of more than two rows."""
-    handles, names = axes.get_legend_handles_labels()
+    handles, labels = axes.get_legend_handles_labels()
+    names = [_in_lines(label) for label in labels]
     longest = max(map(len, names))
-    columns = 3 if longest <= 12 else 2 if longest <= 24 else 1
-    rows = math.ceil(len(names) / columns)
+    columns = 3 if longest <= 12 else 2 if longest <= TICK_CHARACTERS else 1
+    rows = math.ceil(len(names) / columns) + sum(name.count("\n") for name in names)
     figure.set_figheight(figure.get_figheight() + LEGEND_ROW_IN * max(rows - 2, 0))
     figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)
+
+
+def _in_lines(label: str) -> str:
+    return textwrap.fill(label, LINE_CHARACTERS)

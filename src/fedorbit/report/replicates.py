@@ -31,6 +31,11 @@ class Series:
     label: str
     replicates: tuple[MethodRecords, ...]
 
+    @property
+    def method(self) -> str:
+        """The method's name, without parameters."""
+        return self.replicates[0].method
+
 
 @dataclass(frozen=True, eq=False)
 class Setting:
@@ -89,11 +94,55 @@ def compare(methods: Sequence[MethodRecords]) -> Comparison:
             f"{series}, seed {method.run.seed}: {method.run.path} is left out, since "
             f"{twin.run.path} holds the same run."
         )
-    settings = tuple(
-        Setting(label, tuple(Series(name, tuple(r)) for name, r in series.items()))
+    settings = _named(found, setting_keys)
+    return Comparison(settings, (*notes, *_unfinished(methods), *_without_world(runs)))
+
+
+def _named(
+    found: Mapping[str, Mapping[str, list[MethodRecords]]], setting_keys: Sequence[str]
+) -> tuple[Setting, ...]:
+    """Call settings and series as their study does, if it has variants."""
+    members: dict[str, list[MethodRecords]] = {}
+    for series in found.values():
+        for name, replicates in series.items():
+            members[name] = [*members.get(name, ()), *replicates]
+    several = len({replicates[0].method for replicates in members.values()}) > 1
+    series_names = {name: _series_name(name, m, several) for name, m in members.items()}
+    setting_names = {}
+    for label, series in found.items():
+        runs = [method.run for replicates in series.values() for method in replicates]
+        setting_names[label] = _setting_name(label, runs, setting_keys)
+    called, named = _unless_ambiguous(setting_names), _unless_ambiguous(series_names)
+    return tuple(
+        Setting(called[label], tuple(Series(named[name], tuple(r)) for name, r in series.items()))
         for label, series in found.items()
     )
-    return Comparison(settings, (*notes, *_unfinished(methods), *_without_world(runs)))
+
+
+def _setting_name(label: str, runs: Sequence[RunFolder], keys: Sequence[str]) -> str:
+    """Put a variant's name in the place of what it sets."""
+    variant = next((run.variant for run in runs if run.variant), None)
+    if variant is None or variant.of_method:
+        return label
+    sections = tuple(f"{key}." for key in variant.keys)
+    others = [k for k in keys if k not in variant.keys and not k.startswith(sections)]
+    return ", ".join(filter(None, (_label(_given(runs[0].config), others), variant.label)))
+
+
+def _series_name(name: str, replicates: Sequence[MethodRecords], several_methods: bool) -> str:
+    """Call a method by its variant; one without parameters by its own name among others."""
+    variant = next((m.run.variant for m in replicates if m.run.variant), None)
+    if variant is None or not variant.of_method:
+        return name
+    method = replicates[0].method
+    if not several_methods:
+        return variant.label
+    return name if name == method else f"{method}, {variant.label}"
+
+
+def _unless_ambiguous(names: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the names as they are proposed, or the old ones if two were called the same."""
+    return names if len(set(names.values())) == len(names) else {name: name for name in names}
 
 
 def _given(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,18 @@ from fedorbit.simulation.records import (
     read_setting,
     read_summary,
 )
+from fedorbit.studies.schema import flat_settings
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a study calls a run's settings."""
+
+    label: str
+    of_method: bool
+    """Whether the study's variants are of methods' parameters alone."""
+    keys: frozenset[str]
+    """Settings that some variant of the study has; a list stands for all in it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +43,7 @@ class RunFolder:
     world: dict[str, Any] | None
     published: tuple[float, float] | None = None
     """Accuracy and spread that others published for this very setting, as its study says."""
+    variant: Variant | None = None
 
     @property
     def seed(self) -> int:
@@ -114,21 +127,27 @@ def _read_folder(path: Path) -> RunFolder:
         raise RunError(
             f"{path / CONFIG} is not the configuration of a run ({error}); leave {path} out"
         ) from None
-    return RunFolder(path, text, config, read_setting(path), _published(path))
+    return RunFolder(path, text, config, read_setting(path), *_said_by_study(path))
 
 
-def _published(path: Path) -> tuple[float, float] | None:
-    """Look up published values in the study's file, if the run belongs to a study."""
+def _said_by_study(path: Path) -> tuple[tuple[float, float] | None, Variant | None]:
+    """Look up published values and the variant in the study's file, if there is one."""
+    published, variant = None, None
     try:
         study = tomllib.loads((path.parent / STUDY).read_text(encoding="utf-8"))
-        [[accuracy, spread], *_] = [
-            cell["published"]
-            for cell in study["cells"]
-            if cell["folder"] == path.name and "published" in cell
-        ]
-        return float(accuracy), float(spread)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # no study, or none with published values: they are not needed
+        cells = [cell for cell in study["cells"] if cell["folder"] == path.name]
+        for accuracy, spread in (cell["published"] for cell in cells if "published" in cell):
+            published = float(accuracy), float(spread)
+        variants = {v["name"]: v for v in study.get("variants", ())}
+        keys = frozenset(
+            key for v in variants.values() for key in flat_settings(v.get("settings", {}))
+        )
+        for name in (cell["variant"] for cell in cells if "variant" in cell):
+            label = variants[name].get("label", name)
+            variant = Variant(str(label), all(k.startswith("methods.") for k in keys), keys)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass  # no study, or none that says more: it is not needed
+    return published, variant
 
 
 def _read_method(run: RunFolder, method: str) -> MethodRecords:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedorbit.report.curves import HeadlineRow
+from fedorbit.report.curves import DECIMALS, HeadlineRow
 from fedorbit.report.replicates import Comparison, Setting
 from fedorbit.report.statistics import Estimate
 
@@ -12,7 +12,7 @@ NOT_KNOWN = "–"
 
 def percent(value: float | None) -> str:
     """One decimal: more would be noise."""
-    return NOT_KNOWN if value is None else f"{value:.1f}"
+    return NOT_KNOWN if value is None else f"{value:.{DECIMALS}f}"
 
 
 def amount(value: float | None, unit: str = "") -> str:

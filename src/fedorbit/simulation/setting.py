@@ -67,7 +67,7 @@ def describe(world: World) -> dict[str, Any]:
         "rounds": config.run.rounds,
         "round_s": config.schedule.round_s,
         "horizon_rounds": world.schedule.rounds,
-        "tau_max": world.schedule.tau_max,
+        "tau_max": world.tau_max,
         "visible": [_windows(column) for column in visible.T],
         "stations": _stations(world, constellation),
         "positions": _positions(world, constellation),
@@ -121,9 +121,11 @@ def _positions(world: World, constellation: Constellation) -> dict[str, Any]:
     )
     arrays = StationArrays.of(build_stations(config), constellation.geoid)
     sines = arrays.sin_elevation(r_ecef_km)
-    seen = np.any(sines >= arrays.sin_min_elevation, axis=-1).reshape(len(rounds), len(satellites))
-    latitude_deg, longitude_deg = latitude_longitude_deg(r_ecef_km)
     shape = len(rounds), len(satellites)
+    there = world.presence.during(rounds)[:, satellites]
+    seen = np.any(sines >= arrays.sin_min_elevation, axis=-1).reshape(shape) & there
+    latitude_deg, longitude_deg = latitude_longitude_deg(r_ecef_km)
+    away = {} if there.all() else {"away": [np.flatnonzero(~row).tolist() for row in there]}
     return {
         "of_satellites": constellation.satellites,
         "satellites": satellites.tolist(),
@@ -133,6 +135,7 @@ def _positions(world: World, constellation: Constellation) -> dict[str, Any]:
         "latitude_deg": latitude_deg.reshape(shape).round(1).tolist(),
         "longitude_deg": longitude_deg.reshape(shape).round(1).tolist(),
         "seen": [np.flatnonzero(row).tolist() for row in seen],
+        **away,  # who has left, or has not been launched
     }
 
 

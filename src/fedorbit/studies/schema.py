@@ -52,7 +52,7 @@ class TableSection(Section):
         description="axes, by their names in a grid; all others but the seed make rows",
     )
     references: tuple[str, ...] = Field(
-        ("local", "centralised"),
+        ("centralised",),
         strict=False,
         description="methods that are shown below a line and do not compete for the best value",
     )

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -111,7 +111,10 @@ def refuse_other_study(study: Study, folder: Path) -> None:
 
 
 def write_study(study: Study, folder: Path) -> None:
-    """Write the study as resolved, with its cells, into the folder of its runs."""
+    """Write the study as resolved, with its cells, into the folder of its runs.
+
+    Cells of runs that are there from another part of the study stay, for those who read results.
+    """
     file = study.file
     lines = ["# Written by `fedorbit study run`; layout: see the module fedorbit.studies."]
     plain = ("name", "title", "base", "is_quick")
@@ -126,12 +129,24 @@ def write_study(study: Study, folder: Path) -> None:
     lines += _table_lines("[table]", file.table.model_dump())
     lines += _table_lines("[resources]", file.resources.model_dump())
     lines += _table_lines("[published]", file.published)
-    for cell in study.cells:
-        published = study.published(cell)
-        values = {"published": published} if published else {}
-        lines += _table_lines("[[cells]]", {**cell.described(), **values})
+    for described in [*_cells(study), *_cells_of_other_runs(study, folder)]:
+        lines += _table_lines("[[cells]]", described)
     with replacing(folder / STUDY) as partial:
         partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _cells(study: Study) -> Iterator[dict[str, Any]]:
+    for cell in study.cells:
+        published = study.published(cell)
+        yield {**cell.described(), **({"published": published} if published else {})}
+
+
+def _cells_of_other_runs(study: Study, folder: Path) -> list[dict[str, Any]]:
+    if not (folder / STUDY).exists():
+        return []
+    mine = {cell.slug for cell in study.cells}
+    written = _parse(_read(folder)[0], str(folder / STUDY)).cells
+    return [c for c in written if c["folder"] not in mine and (folder / c["folder"]).is_dir()]
 
 
 def _table_lines(head: str, entries: Mapping[str, Any]) -> list[str]:
@@ -263,9 +278,10 @@ def _selected_axes(file: StudyFile, axes: Mapping[str, list[Any]]) -> dict[str, 
 def _replaced_axes(file: StudyFile, axes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the grids with other values on some axes.
 
-    An axis that only some grids have is replaced there; one that none has is common to all.
+    An axis that only some grids have is replaced there; one that none has is common to all. Seed
+    and dataset, which every run has, are replaced everywhere.
     """
-    inner = {key for grid in file.grid for key in grid}
+    inner = {key for grid in file.grid for key in grid} - {*file.common, SEED, DATASET}
     return {
         "common": {**file.common, **{k: v for k, v in axes.items() if k not in inner}},
         "grid": tuple(

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 from fedorbit.simulation.records import LAST_ROUNDS, read_summary
 from fedorbit.simulation.runs import method_folder
 from fedorbit.studies.folders import refuse_other_configurations
-from fedorbit.studies.grid import Cell, method_label, short_key
-from fedorbit.studies.schema import SEED
+from fedorbit.studies.grid import ALWAYS, Cell, method_label, short_key
+from fedorbit.studies.schema import DATASET, METHOD, PARTITION, SEED
 from fedorbit.studies.study import Study
 
 METRICS = ("accuracy", "spread")
@@ -84,10 +85,12 @@ class StudyTable:
         n = ", ".join(map(str, sorted(self.seeds)))
         seeds = f"n = {n} seed{'' if n == '1' else 's'}"
         over = f"{seeds}, mean ± sample standard deviation" if n != "1" else seeds
+        left_out = [row.label for row in self.rows if row.reference]
+        bounds = f", {' and '.join(left_out)} left out" if left_out else ""
         changed = ", ".join(f"{key} = {value}" for key, value in self.changes.items())
         return (
             f"In percent, means of the last {LAST_ROUNDS} evaluated rounds; {over}; "
-            f"best method in bold.{f' With {changed}.' if changed else ''}"
+            f"best in bold{bounds}.{f' With {changed}.' if changed else ''}"
         )
 
     @property
@@ -104,7 +107,7 @@ def table(study: Study, out: Path | str | None = None) -> StudyTable:
     refuse_other_configurations(folder, study.runs)
     axes = study.file.table.columns
     columns = list(dict.fromkeys(_column(cell, axes) for cell in study.cells))
-    several_methods = len({cell.method for cell in study.cells}) > 1
+    several = {k for k in ALWAYS if len({cell.value(k) for cell in study.cells}) > 1}
     groups: dict[tuple[Any, ...], dict[tuple[str, ...], dict[str, Cell]]] = {}
     for cell in study.cells:
         row = groups.setdefault(_row_key(cell, axes), {})
@@ -117,7 +120,7 @@ def table(study: Study, out: Path | str | None = None) -> StudyTable:
             for c in columns
         )
         reference = first.method in study.file.table.references
-        rows.append(Row(_row_label(first, axes, several_methods), first.grid, reference, entries))
+        rows.append(Row(_row_label(first, axes, several), first.grid, reference, entries))
     rows.sort(key=lambda row: row.reference)  # stable: references go last
     varying = [i for i in range(len(axes)) if len({c[i] for c in columns}) > 1]
     return StudyTable(
@@ -136,16 +139,18 @@ def _column(cell: Cell, axes: Sequence[str]) -> tuple[str, ...]:
 
 
 def _row_key(cell: Cell, axes: Sequence[str]) -> tuple[Any, ...]:
-    others = sorted((k, v) for k, v in cell.extra.items() if k not in axes)
-    return cell.method, cell.value("variant"), tuple(others)
+    """Everything that is neither a column nor the seed."""
+    kept = [k for k in (DATASET, PARTITION, *sorted(cell.extra)) if k not in axes]
+    return cell.method, cell.value("variant"), tuple((k, cell.value(k)) for k in kept)
 
 
-def _row_label(cell: Cell, axes: Sequence[str], several_methods: bool) -> str:
-    others = {k: v for k, v in cell.extra.items() if k not in axes}
-    parts = [f"{short_key(k)} = {v}" for k, v in others.items()]
+def _row_label(cell: Cell, axes: Sequence[str], several: AbstractSet[str]) -> str:
+    """Name a row; `several`: axes of all grids that have more than one value in the study."""
+    parts = [str(cell.value(k)) for k in (DATASET, PARTITION) if k in several and k not in axes]
     if cell.variant is not None:
-        parts.insert(0, cell.variant.label or cell.variant.name)
-    if several_methods or not parts:
+        parts.append(cell.variant.label or cell.variant.name)
+    parts += [f"{short_key(k)} = {v}" for k, v in cell.extra.items() if k not in axes]
+    if METHOD in several or not parts:
         parts.insert(0, method_label(cell.method))
     return ", ".join(parts)
 

@@ -206,7 +206,7 @@ function heatMap(place, heat) {
   make("text", { x: left + (heat.columns * cell) / 2, y: height - 5, "text-anchor": "middle" }, svg, heat.columnName);
 }
 
-function timeline(place, windows, rounds) {
+function timeline(place, windows, inView, rounds) {
   const lanes = windows.length;
   const lane = Math.max(4, Math.min(20, 420 / lanes));
   const height = lane * lanes + 40;
@@ -223,8 +223,7 @@ function timeline(place, windows, rounds) {
       make("rect", { x: X(begin), y, width: Math.max(0.7, X(end) - X(begin) - 0.3), height: thin }, group);
     if (orbit % step) return;
     make("text", { x: box.left - 7, y: y + thin / 2 + 4, "text-anchor": "end" }, svg, `orbit ${orbit}`);
-    const seen = row.reduce((sum, [begin, end]) => sum + end - begin, 0);
-    const share = `${((100 * seen) / rounds).toFixed(1)} %`;
+    const share = `${((100 * inView[orbit]) / rounds).toFixed(1)} %`;
     make("text", { x: width, y: y + thin / 2 + 4, "text-anchor": "end" }, svg, share);
   });
   for (const v of ticks(0, rounds, width / 80))

@@ -2,6 +2,7 @@
 "use strict";
 
 const TRACK_S = 2700, TRACK_MAX_STEP_S = 900, TRACK_PIECES = 6, MAX_TRACKS = 80;
+let mapsDrawn = 0;
 
 function drawMap(place, world, places, land) {
   const positions = world.positions;
@@ -12,9 +13,10 @@ function drawMap(place, world, places, land) {
   const scale = width / 360;
   const at = (longitude, latitude) => [(longitude + 180) * scale, (top - latitude) * scale];
   make("rect", { class: "sea", x: 0, y: 0, width, height: 2 * top * scale }, svg);
-  const clip = make("clipPath", { id: "map-edge" }, make("defs", {}, svg));
+  const edge = `map-edge-${mapsDrawn++}`; // a hidden setting's edge clips nothing
+  const clip = make("clipPath", { id: edge }, make("defs", {}, svg));
   make("rect", { x: 0, y: 0, width, height: 2 * top * scale }, clip);
-  const all = make("g", { "clip-path": "url(#map-edge)" }, svg);
+  const all = make("g", { "clip-path": `url(#${edge})` }, svg);
   const outline = land.map((ring) => `${path(ring.map(([x, y]) => at(x, y)))}Z`).join("");
   make("path", { class: "land", d: outline }, all);
   if (places) drawPlaces(all, places, at, scale);
@@ -81,6 +83,7 @@ function drawRound(group, world, t, at, width) {
   const { positions } = world;
   const row = Math.min(Math.round(t / positions.every_round), positions.latitude_deg.length - 1);
   const seen = new Set(positions.seen[row]);
+  const away = new Set(positions.away ? positions.away[row] : []);
   group.replaceChildren();
   const step_s = positions.every_round * world.round_s;
   const count = positions.satellites.length;
@@ -88,6 +91,7 @@ function drawRound(group, world, t, at, width) {
     const steps = Math.min(Math.round(TRACK_S / step_s), positions.latitude_deg.length - 1);
     const begin = Math.max(0, Math.min(row - steps, positions.latitude_deg.length - 1 - steps));
     for (let s = 0; s < count; s++) {
+      if (away.has(s)) continue;
       const points = [];
       for (let i = begin; i < begin + steps; i++) points.push(...between(positions, s, i));
       if (points.length) make("path", { class: `track ${colourClass(positions.orbit_of_satellite[s])}`, d: brokenPath(points, at, width) }, group);
@@ -95,6 +99,7 @@ function drawRound(group, world, t, at, width) {
   }
   const r = count > 150 ? 2.4 : width < 480 ? 3.2 : 4.6;
   for (let s = 0; s < count; s++) {
+    if (away.has(s)) continue;
     const [cx, cy] = at(positions.longitude_deg[row][s], positions.latitude_deg[row][s]);
     const kind = seen.has(s) ? "satellite seen" : "satellite";
     const mark = make("circle", { class: `${kind} ${colourClass(positions.orbit_of_satellite[s])}`, cx, cy, r: seen.has(s) ? r * 1.3 : r }, group);

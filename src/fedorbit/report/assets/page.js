@@ -38,7 +38,7 @@ const DRAW = {
   samples: (place, setting) => overCost(place, setting.samples, "samples trained", "samples"),
   bytes: (place, setting) => overCost(place, setting.bytes, "bytes between orbits and ground stations", "bytes"),
   orbits: drawOrbits,
-  timeline: (place, setting) => { setting.mark = timeline(place, setting.visible, setting.rounds); },
+  timeline: (place, setting) => { setting.mark = timeline(place, setting.visible, setting.in_view, setting.rounds); },
   map: drawMapOf,
   classes: drawClasses,
   similarity: drawSimilarity,
@@ -107,16 +107,16 @@ function drawMapOf(place, setting) {
     if (setting.mark) setting.mark(t);
   };
   slider.oninput = show;
-  figure.querySelector("button.play").onclick = (event) => play(event.currentTarget, slider, show);
+  figure.querySelector("button.play").onclick = (event) => play(event.currentTarget, slider);
   show();
 }
 
-function play(button, slider, show) {
+function play(button, slider) {
   if (stop()) return;
   button.textContent = "Pause";
   const timer = setInterval(() => {
     slider.value = Number(slider.value) >= Number(slider.max) ? 0 : Number(slider.value) + 1;
-    show();
+    slider.oninput(); // of the map as it is now: it may have been drawn again
   }, 180);
   playing = { timer, button };
 }
