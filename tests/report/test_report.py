@@ -125,7 +125,8 @@ def test_variants_of_a_method_stand_side_by_side(tmp_path: Path) -> None:
 
 def study_file(folder: Path, variants: dict[str, str], of_run: dict[str, str]) -> None:
     """Write what a report reads of a study: settings by variant, and the variant of each run."""
-    lines = [
+    lines = ['title = "which is best?"']
+    lines += [
         f'[[variants]]\nname = "{name}"\nlabel = "called {name}"\nsettings = {settings}'
         for name, settings in variants.items()
     ]
@@ -138,11 +139,12 @@ def test_series_are_called_as_the_study_calls_them(tmp_path: Path) -> None:
     write_run(tmp_path / "a", {"fedorbit": 60.0})
     write_run(tmp_path / "b", {"fedorbit": 70.0}, methods={"fedorbit": few})
     variants = {"full": "{}", "few": "{ methods.fedorbit.rho = 0.9, methods.fedorbit.kappa = 0.0 }"}
-    study_file(tmp_path, variants, {"a": "full", "b": "few"})
-    assert compared(tmp_path).labels == ["called full", "called few"]
-    assert "called few" in build_page(compared(tmp_path))
+    study_file(tmp_path, variants, {"b": "few", "a": "full"})
+    assert compared(tmp_path).labels == ["called few", "called full"]  # in the study's order
+    page = build_page(compared(tmp_path))
+    assert "called few" in page and "<h1>synthetic: which is best?</h1>" in page
     write_run(tmp_path / "c", {"fedavg": 50.0})  # beside others a method is called by its name
-    assert compared(tmp_path).labels == ["fedorbit", "fedorbit, called few", "fedavg"]
+    assert compared(tmp_path).labels == ["fedorbit, called few", "fedorbit", "fedavg"]
     write_run(tmp_path / "d", {"fedorbit": 70.0}, methods={"fedorbit": {**few, "rho": 0.8}})
     study_file(tmp_path, variants, {"a": "full", "b": "few", "d": "few"})
     assert all("called" not in label for label in compared(tmp_path).labels)  # not telling

@@ -143,7 +143,7 @@ def _row(series: Series) -> HeadlineRow:
         samples_trained=over_seeds("samples_trained"),
         gs_uplink_bytes=over_seeds("gs_uplink_bytes"),
         uplink_vs_fedavg=over_seeds("uplink_vs_fedavg"),
-        published=next((r.run.published for r in series.replicates if r.run.published), None),
+        published=next(filter(None, (r.run.study.published for r in series.replicates)), None),
     )
 
 

@@ -121,7 +121,7 @@ def _named(
 
 def _setting_name(label: str, runs: Sequence[RunFolder], keys: Sequence[str]) -> str:
     """Put a variant's name in the place of what it sets."""
-    variant = next((run.variant for run in runs if run.variant), None)
+    variant = next(filter(None, (run.study.variant for run in runs)), None)
     if variant is None or variant.of_method:
         return label
     sections = tuple(f"{key}." for key in variant.keys)
@@ -131,7 +131,7 @@ def _setting_name(label: str, runs: Sequence[RunFolder], keys: Sequence[str]) ->
 
 def _series_name(name: str, replicates: Sequence[MethodRecords], several_methods: bool) -> str:
     """Call a method by its variant; one without parameters by its own name among others."""
-    variant = next((m.run.variant for m in replicates if m.run.variant), None)
+    variant = next(filter(None, (m.run.study.variant for m in replicates)), None)
     if variant is None or not variant.of_method:
         return name
     method = replicates[0].method

@@ -1,5 +1,6 @@
 """Reading what runs left behind: every method of every run found at or below some folders."""
 
+import math
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,6 +34,19 @@ class Variant:
     """Settings that some variant of the study has; a list stands for all in it."""
 
 
+@dataclass(frozen=True)
+class StudyEntry:
+    """What a study's file says of one of its runs; nothing of a run that is in none."""
+
+    title: str | None = None
+    """What the study answers; a quick stand-in answers nothing."""
+    place: int = 0
+    """Where the run stands in the study."""
+    published: tuple[float, float] | None = None
+    """Accuracy and spread that others published for this very setting."""
+    variant: Variant | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class RunFolder:
     """A run's folder: its configuration as text and values, and its setting where it has one."""
@@ -41,9 +55,7 @@ class RunFolder:
     config_text: str
     config: dict[str, Any]
     world: dict[str, Any] | None
-    published: tuple[float, float] | None = None
-    """Accuracy and spread that others published for this very setting, as its study says."""
-    variant: Variant | None = None
+    study: StudyEntry = StudyEntry()
 
     @property
     def seed(self) -> int:
@@ -97,6 +109,8 @@ def read_runs(folders: Sequence[Path], progress: Progress | None = None) -> list
             progress.advance(1)
     finally:
         progress.finish()
+    folders_of_runs = list(dict.fromkeys(path.parent for path in found))
+    methods.sort(key=lambda m: (folders_of_runs.index(m.run.path.parent), m.run.study.place))
     if not any(method.records for method in methods):
         names = ", ".join(str(path) for path in found)
         raise RunError(f"{names}: no round is recorded yet; report again once a round is done")
@@ -127,27 +141,31 @@ def _read_folder(path: Path) -> RunFolder:
         raise RunError(
             f"{path / CONFIG} is not the configuration of a run ({error}); leave {path} out"
         ) from None
-    return RunFolder(path, text, config, read_setting(path), *_said_by_study(path))
+    return RunFolder(path, text, config, read_setting(path), _study_entry(path))
 
 
-def _said_by_study(path: Path) -> tuple[tuple[float, float] | None, Variant | None]:
-    """Look up published values and the variant in the study's file, if there is one."""
-    published, variant = None, None
+def _study_entry(path: Path) -> StudyEntry:
+    """Look a run up in its study's file, if there is one; a file that says less is no error."""
     try:
         study = tomllib.loads((path.parent / STUDY).read_text(encoding="utf-8"))
-        cells = [cell for cell in study["cells"] if cell["folder"] == path.name]
-        for accuracy, spread in (cell["published"] for cell in cells if "published" in cell):
-            published = float(accuracy), float(spread)
-        variants = {v["name"]: v for v in study.get("variants", ())}
-        keys = frozenset(
-            key for v in variants.values() for key in flat_settings(v.get("settings", {}))
+        cells = [(n, c) for n, c in enumerate(study["cells"]) if c["folder"] == path.name]
+        said = {key: value for _, cell in reversed(cells) for key, value in cell.items()}
+        accuracy, spread = map(float, said.get("published", (math.nan, math.nan)))
+        return StudyEntry(
+            title=None if study.get("is_quick") else study.get("title"),
+            place=cells[0][0] if cells else len(study["cells"]),
+            published=None if math.isnan(accuracy) else (accuracy, spread),
+            variant=_variant(study.get("variants", ()), said.get("variant")),
         )
-        for name in (cell["variant"] for cell in cells if "variant" in cell):
-            label = variants[name].get("label", name)
-            variant = Variant(str(label), all(k.startswith("methods.") for k in keys), keys)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass  # no study, or none that says more: it is not needed
-    return published, variant
+        return StudyEntry()
+
+
+def _variant(variants: Sequence[dict[str, Any]], name: str | None) -> Variant | None:
+    keys = frozenset(key for v in variants for key in flat_settings(v.get("settings", {})))
+    of_method = all(key.startswith("methods.") for key in keys)
+    labels = {v["name"]: str(v.get("label", v["name"])) for v in variants}
+    return None if name is None else Variant(labels[name], of_method, keys)
 
 
 def _read_method(run: RunFolder, method: str) -> MethodRecords:

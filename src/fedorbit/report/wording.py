@@ -40,9 +40,16 @@ def listed(values: Sequence[object], at_most: int = 8) -> str:
 
 
 def title(comparison: Comparison) -> str:
-    """Name the report by its data and methods."""
+    """Name the report by its data, and by its study or its methods."""
     datasets = dict.fromkeys(_dataset(setting) for setting in comparison.settings)
-    return f"{' and '.join(datasets)}: {listed(comparison.labels, 6)}"
+    titles = {
+        r.run.study.title
+        for s in comparison.settings
+        for series in s.series
+        for r in series.replicates
+    }
+    [study] = titles if len(titles) == 1 else [None]
+    return f"{' and '.join(datasets)}: {study or listed(comparison.labels, 6)}"
 
 
 def summary_line(comparison: Comparison) -> str:
