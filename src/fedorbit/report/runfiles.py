@@ -1,12 +1,14 @@
 """Reading what runs left behind: every method of every run found at or below some folders."""
 
 import math
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedorbit.config.files import flat_settings
 from fedorbit.errors import RunError
 from fedorbit.progress import Progress, SilentProgress
 from fedorbit.simulation.records import (
@@ -20,7 +22,6 @@ from fedorbit.simulation.records import (
     read_setting,
     read_summary,
 )
-from fedorbit.studies.schema import flat_settings
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,8 @@ def _study_entry(path: Path) -> StudyEntry:
 
 
 def _variant(variants: Sequence[dict[str, Any]], name: str | None) -> Variant | None:
-    keys = frozenset(key for v in variants for key in flat_settings(v.get("settings", {})))
+    settings = [key for v in variants for key in flat_settings(v.get("settings", {}))]
+    keys = frozenset(re.split(r"\.\d", key)[0] for key in settings)  # events.0.round: events
     of_method = all(key.startswith("methods.") for key in keys)
     labels = {v["name"]: str(v.get("label", v["name"])) for v in variants}
     return None if name is None else Variant(labels[name], of_method, keys)
