@@ -144,9 +144,9 @@ def _cells(study: Study) -> Iterator[dict[str, Any]]:
 def _cells_of_other_runs(study: Study, folder: Path) -> list[dict[str, Any]]:
     if not (folder / STUDY).exists():
         return []
-    mine = {cell.slug for cell in study.cells}
+    others = {path.name for path in folder.iterdir()} - {cell.slug for cell in study.cells}
     written = _parse(_read(folder)[0], str(folder / STUDY)).cells
-    return [c for c in written if c["folder"] not in mine and (folder / c["folder"]).is_dir()]
+    return [cell for cell in written if cell.get("folder") in others]
 
 
 def _table_lines(head: str, entries: Mapping[str, Any]) -> list[str]:
