@@ -1,22 +1,44 @@
 """Help, version and shell completion."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_group
 
 from fedorbit import __version__
+from fedorbit.cli.commands import app
+
+
+def commands(group: TyperGroup, *path: str) -> Iterator[tuple[str, ...]]:
+    """Every command of the command line, as words."""
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from commands(command, *path, name)
+        else:
+            yield *path, name
 
 
 def test_version_and_help(fedorbit) -> None:
     assert fedorbit("--version").stdout == f"fedorbit {__version__}\n"
     assert "fedorbit orbits" in fedorbit("--help").stdout
-    for command in (["orbits"], ["data", "list"], ["data", "fetch"], ["data", "prepare"],
-                    ["data", "inspect"], ["data", "partition"], ["config", "show"],
-                    ["config", "list"]):  # fmt: skip
-        text = fedorbit(*command, "--help").stdout
-        assert "--json" in text
-        assert "Example" in text
+
+
+@pytest.mark.parametrize("command", [*commands(get_group(app))], ids=" ".join)
+def test_every_command_has_json_and_examples_in_its_help(fedorbit, command) -> None:
+    text = fedorbit(*command, "--help").stdout
+    assert "--json" in text
+    assert f"fedorbit {' '.join(command)}" in text.partition("Example")[2]
+    assert "<bool>" not in text
+
+
+@pytest.mark.parametrize("columns", [60, 200])
+def test_paragraphs_of_help_fill_the_width(process, columns: int) -> None:
+    text = process("fedorbit study run --help", COLUMNS=str(columns)).stdout
+    paragraph = text.split("Ctrl-C", 1)[1].split("\n ", 1)[0]  # its first line
+    assert columns - 30 < len("Ctrl-C" + paragraph.rstrip()) < columns
 
 
 def test_completion_knows_presets(process) -> None:

@@ -15,12 +15,13 @@ import typer
 
 from fedorbit import __version__
 from fedorbit.cli import EXIT_INTERRUPTED, config, data, doctor, orbits, report, run, study
+from fedorbit.cli.app import App
 from fedorbit.cli.output import complain, stderr
 from fedorbit.errors import FedOrbitError
 
 EXIT_BUG, EXIT_BAD_INPUT = 1, 2
 
-app = typer.Typer(
+app = App(
     name="fedorbit",
     no_args_is_help=True,
     rich_markup_mode="rich",

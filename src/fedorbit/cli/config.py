@@ -1,14 +1,13 @@
 """`fedorbit config`: see what can be set."""
 
-import typer
-
+from fedorbit.cli.app import App
 from fedorbit.cli.options import AsJson, ConfigArgument, Overrides
 from fedorbit.cli.output import Column, Table, print_json, print_toml
 from fedorbit.config import load_config
 from fedorbit.config.files import dumps, preset_names, preset_summary
 from fedorbit.config.schema import ElementsSection
 
-app = typer.Typer(help="See presets and settings.", no_args_is_help=True)
+app = App(help="See presets and settings.", no_args_is_help=True)
 
 
 @app.command("list")

@@ -8,6 +8,7 @@ import typer
 from numpy.typing import NDArray
 from rich.text import Text
 
+from fedorbit.cli.app import App
 from fedorbit.cli.options import AsJson, ConfigArgument, OutFolder, Overrides
 from fedorbit.cli.output import (
     Column,
@@ -29,9 +30,7 @@ from fedorbit.scenario import build_constellation, build_partition, load_dataset
 
 MAX_ROWS = 60
 
-app = typer.Typer(
-    help="Fetch, prepare and inspect images; deal them to satellites.", no_args_is_help=True
-)
+app = App(help="Fetch, prepare and inspect images; deal them to satellites.", no_args_is_help=True)
 
 
 def _complete_source(incomplete: str) -> list[str]:
@@ -160,7 +159,9 @@ def prepare(
     ] = None,
     size: Annotated[
         int | None,
-        typer.Option("--size", min=8, max=1024, help="Resize images to SIZE x SIZE pixels."),
+        typer.Option(
+            "--size", metavar="SIZE", min=8, max=1024, help="Resize images to SIZE x SIZE pixels."
+        ),
     ] = None,
     geo: Annotated[
         Path | None,

@@ -19,7 +19,7 @@ def _complete_config(incomplete: str) -> list[str]:
 
 
 _CONFIG = typer.Argument(
-    metavar="[CONFIG]",
+    metavar="CONFIG",
     help="A preset (see [bold]fedorbit config list[/bold]) or a TOML file.",
     autocompletion=_complete_config,
     show_default=True,

@@ -44,7 +44,11 @@ class Tracker(StrEnum):
 
 Track = Annotated[
     list[Tracker] | None,
-    typer.Option("--track", help="Tell this tracker, too; repeatable, each is an extra."),
+    typer.Option(
+        "--track",
+        metavar="TRACKER",
+        help="Tell tensorboard or mlflow, too; repeatable, each is an extra.",
+    ),
 ]
 
 

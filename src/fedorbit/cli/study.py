@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from fedorbit.cli import EXIT_INTERRUPTED
+from fedorbit.cli.app import App
 from fedorbit.cli.options import AsJson
 from fedorbit.cli.output import (
     Column,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:  # PyTorch takes a second to import
     from fedorbit.studies import Study, StudyTable
     from fedorbit.studies.folders import RunState
 
-app = typer.Typer(help="Run studies: grids of runs, and their tables.", no_args_is_help=True)
+app = App(help="Run studies: grids of runs, and their tables.", no_args_is_help=True)
 
 EXIT_FAILED_RUNS = 3
 MANY_SEEDS = 10_000
