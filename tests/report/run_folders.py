@@ -119,3 +119,24 @@ def write_run(
         }
         (target / "summary.json").write_text(json.dumps(summary))
     return folder
+
+
+def write_sweep(folder: Path, seeds: tuple[int, ...] = (0,), default: float = 0.5) -> Path:
+    """Write a study of kappa at 0, at a default that only its file names, and at 2.
+
+    Accuracies are 60, 64 and 62, and one more for every seed; FedAvg is there, too.
+    """
+    cells = []
+    for seed in seeds:
+        write_run(folder / f"fedavg-{seed}", {"fedavg": 50.0}, seed=seed, setting=world())
+        for value, accuracy in ((0.0, 60.0), (default, 64.0), (2.0, 62.0)):
+            name = f"{value}-{seed}"
+            given = {} if value == default else {"fedorbit": {"kappa": value}}
+            accuracies = {"fedorbit": accuracy + seed}
+            write_run(folder / name, accuracies, seed=seed, setting=world(), methods=given)
+            cells.append(
+                f'[[cells]]\nfolder = "{name}"\nmethod = "fedorbit"\n'
+                f'settings = {{ "methods.fedorbit.kappa" = {value} }}\n'
+            )
+    (folder / "study.toml").write_text('title = "kappa"\n' + "".join(cells))
+    return folder

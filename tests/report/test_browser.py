@@ -14,7 +14,7 @@ import pytest
 from fedorbit.report.page import write_page
 from fedorbit.report.replicates import compare
 from fedorbit.report.runfiles import read_runs
-from tests.report.run_folders import EVIL, world, write_run
+from tests.report.run_folders import EVIL, world, write_run, write_sweep
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -177,4 +177,17 @@ def test_seventy_two_orbits_are_drawn(browser, tmp_path: Path) -> None:
     page = write_page(tmp_path / "page.html", compare(read_runs([folder])))
     opened = Opened(browser, page)
     assert opened.chart("orbits").locator("rect").count() == 72 * len(rows)
+    assert opened.complaints == []
+
+
+def test_a_parameter_that_was_varied_is_drawn(browser, tmp_path: Path) -> None:
+    comparison = compare(read_runs([write_sweep(tmp_path / "study", seeds=(0, 1))]))
+    opened = Opened(browser, write_page(tmp_path / "page.html", comparison))
+    plot = opened.chart("sweep")
+    assert plot.locator(".curve").count() == plot.locator(".band").count() == 2
+    assert plot.locator("line[stroke-dasharray]").count() == 1  # the default
+    box = plot.locator("svg").first.bounding_box()
+    opened.page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 0.5 * box["height"])
+    assert "fedorbit, kappa 0.5" in plot.locator(".tip").inner_text()  # the nearest value
+    assert "64.5" in plot.locator(".tip").inner_text()
     assert opened.complaints == []

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from fedorbit.report import paper_figures
 from fedorbit.report.replicates import Comparison, compare
 from fedorbit.report.runfiles import read_runs
-from tests.report.run_folders import world, write_run
+from tests.report.run_folders import world, write_run, write_sweep
 
 
 @pytest.fixture
@@ -19,11 +19,16 @@ def comparison(tmp_path: Path) -> Comparison:
     return compare(read_runs([tmp_path / "runs"]))
 
 
+@pytest.fixture
+def swept(tmp_path: Path) -> Comparison:
+    return compare(read_runs([write_sweep(tmp_path / "sweep", seeds=(0, 1))]))
+
+
 def test_every_figure_in_three_formats_and_the_same_bytes_again(
-    comparison: Comparison, tmp_path: Path
+    swept: Comparison, tmp_path: Path
 ) -> None:
-    first = paper_figures.write_figures(tmp_path / "first", comparison)
-    second = paper_figures.write_figures(tmp_path / "second", comparison)
+    first = paper_figures.write_figures(tmp_path / "first", swept)
+    second = paper_figures.write_figures(tmp_path / "second", swept)
     assert {p.name for p in first} == {
         f"{name}.{extension}"
         for name in paper_figures.FIGURES
@@ -35,8 +40,8 @@ def test_every_figure_in_three_formats_and_the_same_bytes_again(
 
 
 @pytest.mark.parametrize("name", paper_figures.FIGURES)
-def test_figures_fit_a_column_and_can_be_read(comparison: Comparison, name: str) -> None:
-    figure = paper_figures.FIGURES[name](comparison.settings[0], comparison.labels)
+def test_figures_fit_a_column_and_can_be_read(swept: Comparison, name: str) -> None:
+    figure = paper_figures.FIGURES[name](swept.settings[0], swept.labels)
     assert isinstance(figure, Figure)
     assert figure.get_size_inches()[0] == pytest.approx(3.4)
     sizes = [t.get_fontsize() for t in figure.findobj(lambda a: hasattr(a, "get_fontsize"))]
@@ -50,6 +55,9 @@ def test_long_names_stay_inside(tmp_path: Path) -> None:
     comparison = compare(read_runs([tmp_path]))
     for name, draw in paper_figures.FIGURES.items():
         figure = draw(comparison.settings[0], comparison.labels)
+        if name == "parameters":  # none was varied
+            assert figure is None
+            continue
         assert figure is not None
         figure.draw_without_rendering()
         width, height = figure.get_size_inches() * figure.dpi
@@ -57,6 +65,14 @@ def test_long_names_stay_inside(tmp_path: Path) -> None:
             box = legend.get_window_extent()
             assert box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height, name
         assert min(axes.get_window_extent().width for axes in figure.axes[:1]) > 0.5 * width, name
+
+
+def test_so_many_series_have_no_panel_each(tmp_path: Path) -> None:
+    for number in range(13):
+        write_run(tmp_path / str(number), {f"method {number}": 50.0}, setting=world())
+    comparison = compare(read_runs([tmp_path]))
+    assert paper_figures.orbits(comparison.settings[0], comparison.labels) is None
+    assert paper_figures.accuracy(comparison.settings[0], comparison.labels) is not None
 
 
 def test_series_differ_in_more_than_colour(comparison: Comparison) -> None:

@@ -28,6 +28,7 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
     spread = f"Spread per round. At the end: {figures_in_words(rows, 'spread', ' points')}."
     parts = [
         tag("h2", setting.label or "Training", tabindex="-1"),
+        _parameters(shown, band),
         tag(
             "div",
             _chart("accuracy", "Accuracy", f"Mean over orbits, %.{band}{strip}", accuracy,
@@ -61,6 +62,7 @@ def _chart(
     data: Html | None,
     before: Html | None = None,
     after: Html | None = None,
+    number: int | None = None,
 ) -> Html:
     return tag(
         "figure",
@@ -70,6 +72,7 @@ def _chart(
         after,
         data and tag("details", tag("summary", f"Data: {heading.lower()}"), data),
         data_chart=name,
+        data_number=number,
     )
 
 
@@ -85,12 +88,38 @@ def _curve_table(curves: list[dict[str, Any]], labels: dict[int, str], x: str) -
         row: list[str] = [f"{curves[0]['x'][i]:,.0f}"] if same_x else []
         for curve in curves:
             known = i < len(curve["x"]) and curve["mean"][i] is not None
-            text = percent(curve["mean"][i]) if known else NOT_KNOWN
-            if known and curve["half"] and curve["half"][i] is not None:
-                text += f" ± {percent(curve['half'][i])}"
+            text = _with_half(curve, i) if known else NOT_KNOWN
             row += [text] if same_x else [f"{curve['x'][i]:,.0f}" if known else NOT_KNOWN, text]
         rows.append(row)
     return table(head, rows, f"Values against {x}")
+
+
+def _with_half(curve: dict[str, Any], i: int) -> str:
+    """Mean at a point of a curve, and half the width of its confidence interval."""
+    half = curve["half"][i] if curve["half"] else None
+    return percent(curve["mean"][i]) + ("" if half is None else f" ± {percent(half)}")
+
+
+def _parameters(shown: dict[str, Any], band: str) -> Html | None:
+    """Final figures over the values of parameters, where several were tried."""
+    if not shown["sweeps"]:
+        return None
+    charts = []
+    for number, sweep in enumerate(shown["sweeps"]):
+        caption = f"Final accuracy (%) and spread (points) by {sweep['name']}.{band}"
+        if sweep["default"] is not None:
+            caption += f" Dashed: accuracy with the default, {percent(sweep['default'])} %."
+        accuracy, spread = sweep["accuracy"], sweep["spread"]
+        rows = [
+            (f"{value:g}", *(_with_half(line, i) for line in (accuracy, spread)))
+            for i, value in enumerate(accuracy["x"])
+        ]
+        words = "; ".join(f"{value}: {a} %, spread {s}" for value, a, s in rows)
+        data = table((sweep["name"], "accuracy, %", "spread, points"), rows, caption)
+        charts.append(
+            _chart("sweep", sweep["name"], caption, f"{caption} {words}.", data, number=number)
+        )
+    return tag("div", *charts, class_="grid")
 
 
 def _orbits(shown: dict[str, Any], labels: dict[int, str], seeds: int) -> Html:

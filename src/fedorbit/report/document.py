@@ -18,6 +18,7 @@ from fedorbit.report.curves import (
 from fedorbit.report.onboard import onboard_values
 from fedorbit.report.replicates import Comparison, Setting
 from fedorbit.report.statistics import Curve, Floats, estimate, evenly
+from fedorbit.report.sweeps import FINAL_FIGURES, Sweep, sweeps
 
 MAX_POINTS = 240
 """Points of a curve: more than a chart of 700 pixels can tell apart."""
@@ -74,6 +75,7 @@ def chart_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any]:
     windows = visible_windows(setting)
     onboard = onboard_values(setting, labels, _thin)
     return {
+        "sweeps": [_sweep_values(sweep) for sweep in sweeps(setting)],
         "rounds": max(r.run.rounds for s in setting.series for r in s.replicates),
         "visible": _thin_windows(windows),
         "in_view": windows and [sum(end - begin for begin, end in row) for row in windows],
@@ -103,6 +105,16 @@ def _thin(index: int, full: Curve) -> dict[str, Any]:
         "x": _plain(full.x[kept], 1),
         "mean": _plain(full.mean[kept], 2),
         "half": _plain(half, 2) if np.isfinite(half).any() else None,
+    }
+
+
+def _sweep_values(sweep: Sweep) -> dict[str, Any]:
+    lines = {key: _thin(number, sweep.curve(key)) for number, key in enumerate(FINAL_FIGURES)}
+    values = [*sweep.values]  # not rounded: a parameter may be as small as it likes
+    return {
+        "name": sweep.name,
+        "default": sweep.default_mean("accuracy"),
+        **{key: {**line, "x": values} for key, line in lines.items()},
     }
 
 

@@ -24,6 +24,7 @@ from fedorbit.report.curves import (
 from fedorbit.report.orbit_figures import land_rings
 from fedorbit.report.replicates import Comparison, Setting
 from fedorbit.report.statistics import Curve, estimate
+from fedorbit.report.sweeps import FINAL_FIGURES, sweeps
 
 COLUMN_IN = 3.4
 FORMATS = ("pdf", "svg", "png")
@@ -35,6 +36,8 @@ HATCHES = ("", "////", "....", "xxxx", "----")
 TICK_CHARACTERS, LINE_CHARACTERS = 24, 56
 """The longest label beside an axis, and the longest line in a column."""
 MANY_ORBITS = 10
+MANY_SERIES = 12
+"""With more, a panel for each would not fit a page."""
 MAX_CELL_TEXTS = 120
 
 
@@ -86,9 +89,11 @@ def accuracy_bytes(setting: Setting, labels: list[str]) -> Figure:
 
 
 @style.paper
-def orbits(setting: Setting, labels: list[str]) -> Figure:
+def orbits(setting: Setting, labels: list[str]) -> Figure | None:
     """Draw accuracy per orbit of every series: lines for few orbits, a raster for many."""
     shown = begun(setting)
+    if len(shown) > MANY_SERIES:
+        return None
     figure = style.new_figure(COLUMN_IN, 0.35 + 1.25 * len(shown))
     panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
     for axes, series in zip(panels, shown, strict=True):
@@ -207,6 +212,35 @@ def similarity(setting: Setting, labels: list[str]) -> Figure | None:
 
 
 @style.paper
+def parameters(setting: Setting, labels: list[str]) -> Figure | None:
+    """Draw final accuracy and spread over the values of every parameter that was varied."""
+    found = sweeps(setting)
+    if not found:
+        return None
+    rows = math.ceil(len(found) / 2)
+    figure = style.new_figure(COLUMN_IN, 0.45 + 1.25 * rows)
+    panels = figure.subplots(rows, 2, sharey=True, squeeze=False).ravel()
+    for axes, sweep in zip(panels, found, strict=False):
+        for number, (key, name) in enumerate(FINAL_FIGURES.items()):
+            line = sweep.curve(key)
+            axes.errorbar(
+                line.x, line.mean, np.nan_to_num(line.half), color=style.colour(number),
+                linestyle=LINES[number], marker=MARKERS[number], markersize=3, linewidth=1.0,
+                elinewidth=0.6, capsize=1.5, label=name,
+            )  # fmt: skip
+        default = sweep.default_mean("accuracy")
+        if default is not None:
+            name = "accuracy with the default (%)"
+            axes.plot(line.x[[0, -1]], [default] * 2, "k:", linewidth=0.8, label=name)
+        axes.set(ylim=(0, 100), xlabel=textwrap.fill(sweep.name, TICK_CHARACTERS))
+        _plain_frame(axes)
+    for axes in panels[len(found) :]:
+        axes.set_axis_off()
+    _legend_below(figure, figure.axes[0])
+    return figure
+
+
+@style.paper
 def traffic(setting: Setting, labels: list[str]) -> Figure:
     """Draw the bytes that each series moved, by kind of link."""
     shown = begun(setting)
@@ -232,6 +266,7 @@ def traffic(setting: Setting, labels: list[str]) -> Figure:
 
 
 FIGURES: dict[str, Callable[[Setting, list[str]], Figure | None]] = {
+    "parameters": parameters,
     "accuracy": accuracy,
     "spread": spread,
     "accuracy-samples": accuracy_samples,

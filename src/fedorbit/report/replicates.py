@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedorbit.config.files import flat_settings
-from fedorbit.report.runfiles import MethodRecords, RunFolder
+from fedorbit.report.runfiles import MethodRecords, RunFolder, method_parameters
 
 NOT_A_SETTING = ("seed", "run.method")
 SHORT_NAMES = {
@@ -35,6 +35,11 @@ class Series:
     def method(self) -> str:
         """The method's name, without parameters."""
         return self.replicates[0].method
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters that the configuration sets; defaults are left out."""
+        return method_parameters(_given(self.replicates[0].run.config), self.method)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,14 +77,16 @@ def compare(methods: Sequence[MethodRecords]) -> Comparison:
         [{k: v for k, v in flat[run].items() if _is_setting(k)} for run in runs]
     )
     parameter_keys = {
-        name: _differing([_parameters(flat[m.run], name) for m in methods if m.method == name])
+        name: _differing(
+            [method_parameters(flat[m.run], name) for m in methods if m.method == name]
+        )
         for name in {m.method for m in methods}
     }
     found: dict[str, dict[str, list[MethodRecords]]] = {}
     notes = []
     for method in methods:
         setting = _label(flat[method.run], setting_keys) or _without(setting_keys)
-        parameters = _parameters(flat[method.run], method.method)
+        parameters = method_parameters(flat[method.run], method.method)
         own = _label(parameters, parameter_keys[method.method])
         series = f"{method.method} ({own})" if own else method.method
         replicates = found.setdefault(setting, {}).setdefault(series, [])
@@ -155,11 +162,6 @@ def _is_setting(key: str) -> bool:
     if key.startswith("engine."):
         return key == "engine.backend"
     return key not in NOT_A_SETTING and not key.startswith(("methods.", "tracking."))
-
-
-def _parameters(flat: Mapping[str, Any], method: str) -> dict[str, Any]:
-    prefix = f"methods.{method}."
-    return {k.removeprefix(prefix): v for k, v in flat.items() if k.startswith(prefix)}
 
 
 def _differing(values: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -3,8 +3,8 @@
 import math
 import re
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,8 @@ class StudyEntry:
     published: tuple[float, float] | None = None
     """Accuracy and spread that others published for this very setting."""
     variant: Variant | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the method's parameters that the study names; a default may be among them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,15 +153,25 @@ def _study_entry(path: Path) -> StudyEntry:
         study = tomllib.loads((path.parent / STUDY).read_text(encoding="utf-8"))
         cells = [(n, c) for n, c in enumerate(study["cells"]) if c["folder"] == path.name]
         said = {key: value for _, cell in reversed(cells) for key, value in cell.items()}
+        settings = {
+            key: value for _, cell in cells for key, value in cell.get("settings", {}).items()
+        }
         accuracy, spread = map(float, said.get("published", (math.nan, math.nan)))
         return StudyEntry(
             title=None if study.get("is_quick") else study.get("title"),
             place=cells[0][0] if cells else len(study["cells"]),
             published=None if math.isnan(accuracy) else (accuracy, spread),
             variant=_variant(study.get("variants", ()), said.get("variant")),
+            parameters=method_parameters(settings, said.get("method", "")),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return StudyEntry()
+
+
+def method_parameters(flat: Mapping[str, Any], method: str) -> dict[str, Any]:
+    """Pick a method's parameters from settings such as `methods.fedorbit.rho`."""
+    prefix = f"methods.{method}."
+    return {k.removeprefix(prefix): v for k, v in flat.items() if k.startswith(prefix)}
 
 
 def _variant(variants: Sequence[dict[str, Any]], name: str | None) -> Variant | None:

@@ -82,19 +82,21 @@ function drawMarks(group, index, points) {
 
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
-// chart: {curves: [{index, label, x, mean, half}], xLabel, xMax, unit, yMax, shares, limit}
+// chart: {curves: [{index, label, x, mean, half}], xLabel, xName, xMin, xMax, yMax, shares, limit, values}
+// xMin is 0 if not given; values: the only ones that x can have
 function lineChart(place, chart) {
   const height = place.clientWidth < 420 ? 220 : 260;
   const [svg, width] = canvas(place, height);
   const box = { left: 34, right: width - 10, top: 10, bottom: height - 40 };
-  const X = (v) => box.left + (v / chart.xMax) * (box.right - box.left);
+  const xMin = chart.xMin || 0;
+  const X = (v) => box.left + ((v - xMin) / (chart.xMax - xMin)) * (box.right - box.left);
   const Y = (v) => box.bottom - (v / chart.yMax) * (box.bottom - box.top);
   if (chart.shares) visibilityShade(svg, chart.shares, X, box);
   for (const v of ticks(0, chart.yMax, 5)) {
     make("line", { class: "grid-line", x1: box.left, x2: box.right, y1: Y(v), y2: Y(v) }, svg);
     make("text", { x: box.left - 6, y: Y(v) + 4, "text-anchor": "end" }, svg, short(v));
   }
-  for (const v of ticks(0, chart.xMax, width / 80))
+  for (const v of ticks(xMin, chart.xMax, width / 80))
     make("text", { x: X(v), y: box.bottom + 17, "text-anchor": "middle" }, svg, short(v));
   make("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }, svg);
   make("text", { x: (box.left + box.right) / 2, y: height - 5, "text-anchor": "middle" }, svg, chart.xLabel);
@@ -137,9 +139,11 @@ function readout(place, svg, chart, X, Y, box) {
   svg.addEventListener("pointermove", (event) => {
     const x = event.clientX - svg.getBoundingClientRect().left;
     if (x < box.left || x > box.right || !chart.curves.length) return hide();
-    const value = ((x - box.left) / (box.right - box.left)) * chart.xMax;
+    const xMin = chart.xMin || 0;
+    const value = xMin + ((x - box.left) / (box.right - box.left)) * (chart.xMax - xMin);
     tip.replaceChildren();
-    html("div", {}, tip, `${chart.xName} ${short(Math.round(value))}`);
+    const said = chart.values ? chart.values[nearestIndex(chart.values, value)] : Math.round(value);
+    html("div", {}, tip, `${chart.xName} ${short(said)}`);
     for (const curve of chart.curves) {
       const nearest = nearestIndex(curve.x, value);
       if (curve.mean[nearest] === null) continue;

@@ -33,6 +33,7 @@ function highest(rows) {
 }
 
 const DRAW = {
+  sweep: drawSweep,
   accuracy: (place, setting) => overRounds(place, setting, setting.accuracy),
   spread: (place, setting) => overRounds(place, setting, setting.spread),
   samples: (place, setting) => overCost(place, setting.samples, "samples trained", "samples"),
@@ -60,6 +61,14 @@ function overCost(place, rows, xLabel, xName) {
   lineChart(place, { curves: labelled(rows), xLabel, xName, xMax: highest(rows), yMax: 100, shares: null });
 }
 
+function drawSweep(place, setting) {
+  const sweep = setting.sweeps[place.closest("figure").dataset.number];
+  const curves = ["accuracy", "spread"].map((key, index) => ({ ...sweep[key], index, label: key }));
+  const values = sweep.accuracy.x;
+  lineChart(place, { curves, xLabel: sweep.name, xName: sweep.name, xMin: values[0], xMax: values[values.length - 1], yMax: 100, values, limit: sweep.default });
+  legend(place, ["accuracy", "spread"]);
+}
+
 function drawOrbits(place, setting, number) {
   const candidates = setting.orbits;
   const wanted = chosenOrbitSeries.get(number);
@@ -68,7 +77,7 @@ function drawOrbits(place, setting, number) {
   if (orbits <= MANY_ORBITS) {
     const curves = chosen.rows.map((mean, orbit) => ({ index: orbit, label: `orbit ${orbit}`, x: chosen.x, mean, half: null }));
     lineChart(place, { curves, xLabel: "round", xName: "round", xMax: setting.rounds, yMax: 100, shares: null });
-    legend(place, orbits);
+    legend(place, curves.map((curve) => curve.label));
     return;
   }
   const text = (value) => (value === null ? "not known" : `${value} %`);
@@ -81,15 +90,15 @@ function drawOrbits(place, setting, number) {
   });
 }
 
-function legend(place, orbits) {
+function legend(place, labels) {
   const list = html("div", { class: "legend" }, place);
-  for (let orbit = 0; orbit < orbits; orbit++) {
-    const entry = html("span", { class: colourClass(orbit) }, list);
+  labels.forEach((label, index) => {
+    const entry = html("span", { class: colourClass(index) }, list);
     const key = make("svg", { class: "key", "aria-hidden": "true" }, entry);
     make("line", { x1: 0, x2: 26, y1: 6, y2: 6 }, key);
-    make("path", { class: "mark", d: markPath(orbit, 13, 6) }, key);
-    entry.append(`orbit ${orbit}`);
-  }
+    make("path", { class: "mark", d: markPath(index, 13, 6) }, key);
+    entry.append(label);
+  });
 }
 
 function drawMapOf(place, setting) {

@@ -1,0 +1,121 @@
+"""Parameters that were varied: which runs make a curve, and what it says."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedorbit.report import paper_figures
+from fedorbit.report.page import build_page
+from fedorbit.report.replicates import Comparison, compare
+from fedorbit.report.runfiles import read_runs
+from fedorbit.report.sweeps import Sweep, sweeps
+from tests.report.run_folders import world, write_run, write_sweep
+
+
+def compared(folder: Path) -> Comparison:
+    return compare(read_runs([folder]))
+
+
+def found(folder: Path) -> list[Sweep]:
+    [setting] = compared(folder).settings
+    return sweeps(setting)
+
+
+def test_a_default_takes_the_value_that_the_study_names(tmp_path: Path) -> None:
+    [sweep] = found(write_sweep(tmp_path))
+    assert sweep.name == "fedorbit, kappa"  # FedAvg is there, too
+    assert sweep.values == (0.0, 0.5, 2.0)
+    np.testing.assert_allclose(sweep.curve("accuracy").mean, [60.0, 64.0, 62.0])
+    np.testing.assert_allclose(sweep.curve("spread").mean, [20.0, 20.0, 20.0])
+    assert np.isnan(sweep.curve("accuracy").half).all()  # one seed has no interval
+    assert sweep.default_mean("accuracy") == 64.0
+
+
+def test_seeds_are_averaged_with_their_interval(tmp_path: Path) -> None:
+    [sweep] = found(write_sweep(tmp_path, seeds=(0, 1, 2)))
+    line = sweep.curve("accuracy")
+    np.testing.assert_allclose(line.mean, [61.0, 65.0, 63.0])
+    np.testing.assert_allclose(line.half, 4.303 / np.sqrt(3.0))  # deviation 1, t of two degrees
+    assert sweep.default_mean("accuracy") == 65.0
+
+
+def test_without_a_study_the_default_has_no_place_but_is_compared_with(tmp_path: Path) -> None:
+    (write_sweep(tmp_path) / "study.toml").unlink()
+    assert found(tmp_path) == []  # two values are left
+    write_run(tmp_path / "one", {"fedorbit": 61.0}, setting=world(),
+              methods={"fedorbit": {"kappa": 1.0}})  # fmt: skip
+    [sweep] = found(tmp_path)
+    assert sweep.values == (0.0, 1.0, 2.0)
+    assert sweep.default is not None and sweep.default.label == "fedorbit"
+
+
+def test_all_else_is_equal(tmp_path: Path) -> None:
+    for rho in (0.8, 0.9):
+        for kappa in (0.0, 1.0, 2.0):
+            given = {"rho": rho, "kappa": kappa, "continuous": False}
+            accuracy = 50.0 + 10.0 * kappa + rho
+            write_run(tmp_path / f"{rho}-{kappa}", {"fedorbit": accuracy}, setting=world(),
+                      methods={"fedorbit": given})  # fmt: skip
+    first, second = found(tmp_path)  # by kappa; rho has two values only
+    assert [first.name, second.name] == ["kappa (rho 0.8)", "kappa (rho 0.9)"]
+    np.testing.assert_allclose(second.curve("accuracy").mean, [50.9, 60.9, 70.9])
+    assert first.default is None and first.default_mean("accuracy") is None
+
+
+@pytest.mark.parametrize(
+    "values", [("similarity", 0.0, 1.0), (0.0, 1.0, 1.0)], ids=["a word", "two values"]
+)
+def test_three_numbers_make_a_curve(tmp_path: Path, values: tuple) -> None:
+    for number, value in enumerate(values):
+        write_run(tmp_path / str(number), {"fedorbit": 60.0}, seed=number, setting=world(),
+                  methods={"fedorbit": {"beta": value}})  # fmt: skip
+    assert found(tmp_path) == []
+
+
+def test_switches_are_no_numbers(tmp_path: Path) -> None:
+    for number, value in enumerate((True, False, 2.0)):
+        write_run(tmp_path / str(number), {"mine": 60.0}, setting=world(),
+                  methods={"mine": {"odd": value}})  # fmt: skip
+    assert found(tmp_path) == []
+
+
+def test_what_is_not_finished_is_left_out(tmp_path: Path) -> None:
+    write_sweep(tmp_path, seeds=(0, 1))
+    (tmp_path / "2.0-0" / "fedorbit" / "summary.json").unlink()
+    [sweep] = found(tmp_path)
+    np.testing.assert_allclose(sweep.curve("accuracy").mean, [60.5, 64.5, 63.0])
+    assert np.isfinite(sweep.curve("accuracy").half).tolist() == [True, True, False]
+    (tmp_path / "2.0-1" / "fedorbit" / "summary.json").unlink()
+    assert found(tmp_path) == []
+
+
+def test_the_page_has_a_chart_with_words_and_numbers(tmp_path: Path) -> None:
+    page = build_page(compared(write_sweep(tmp_path)))
+    assert "Dashed: accuracy with the default, 64.0 %." in page
+    assert "0: 60.0 %, spread 20.0; 0.5: 64.0 %, spread 20.0; 2: 62.0 %, spread 20.0." in page
+    embedded = page.split('id="report-data">')[1].split("</script>")[0]
+    [sweep] = json.loads(embedded)["settings"][0]["sweeps"]
+    assert sweep["accuracy"]["x"] == [0.0, 0.5, 2.0]
+    (tmp_path / "study.toml").unlink()
+    assert 'data-chart="sweep"' not in build_page(compared(tmp_path))
+
+
+def test_small_values_are_not_rounded(tmp_path: Path) -> None:
+    page = build_page(compared(write_sweep(tmp_path, default=0.00012)))
+    assert '"x":[0.0,0.00012,2.0]' in page.replace(" ", "")
+
+
+def test_the_figure_has_a_panel_per_parameter(tmp_path: Path) -> None:
+    comparison = compared(write_sweep(tmp_path, seeds=(0, 1)))
+    figure = paper_figures.parameters(comparison.settings[0], comparison.labels)
+    assert figure is not None
+    drawn, empty = figure.axes
+    assert drawn.get_xlabel() == "fedorbit, kappa"
+    assert not empty.axison
+    lines = [line for line in drawn.get_lines() if len(line.get_xdata()) == 3]
+    np.testing.assert_allclose(lines[0].get_ydata(), [60.5, 64.5, 62.5])
+    (tmp_path / "study.toml").unlink()
+    comparison = compared(tmp_path)
+    assert paper_figures.parameters(comparison.settings[0], comparison.labels) is None
