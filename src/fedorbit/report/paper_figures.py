@@ -223,10 +223,14 @@ def parameters(setting: Setting, labels: list[str]) -> Figure | None:
     for axes, sweep in zip(panels, found, strict=False):
         for number, (key, name) in enumerate(FINAL_FIGURES.items()):
             line = sweep.curve(key)
+            colour, known = style.colour(number), np.isfinite(line.half)
+            axes.plot(
+                line.x, line.mean, color=colour, linestyle=LINES[number], linewidth=1.0,
+                marker=MARKERS[number], markersize=3, label=name,
+            )  # fmt: skip
             axes.errorbar(
-                line.x, line.mean, np.nan_to_num(line.half), color=style.colour(number),
-                linestyle=LINES[number], marker=MARKERS[number], markersize=3, linewidth=1.0,
-                elinewidth=0.6, capsize=1.5, label=name,
+                line.x[known], line.mean[known], line.half[known], fmt="none", ecolor=colour,
+                elinewidth=0.6, capsize=1.5,
             )  # fmt: skip
         default = sweep.default_mean("accuracy")
         if default is not None:
