@@ -31,7 +31,13 @@ def test_every_command_has_json_and_examples_in_its_help(fedorbit, command) -> N
     text = fedorbit(*command, "--help").stdout
     assert "--json" in text
     assert f"fedorbit {' '.join(command)}" in text.partition("Example")[2]
-    assert "<bool>" not in text
+
+
+@pytest.mark.parametrize(
+    "command", ["--help", "data --help", "study --help", "study run --help", "run --help"]
+)
+def test_flags_show_no_type(fedorbit, command: str) -> None:
+    assert "bool" not in fedorbit(*command.split()).stdout
 
 
 @pytest.mark.parametrize("columns", [60, 200])

@@ -180,14 +180,18 @@ def test_seventy_two_orbits_are_drawn(browser, tmp_path: Path) -> None:
     assert opened.complaints == []
 
 
-def test_a_parameter_that_was_varied_is_drawn(browser, tmp_path: Path) -> None:
-    comparison = compare(read_runs([write_sweep(tmp_path / "study", seeds=(0, 1))]))
-    opened = Opened(browser, write_page(tmp_path / "page.html", comparison))
+@pytest.mark.parametrize("width", [360, 1200])
+def test_a_parameter_that_was_varied_is_drawn(browser, tmp_path: Path, width: int) -> None:
+    study = write_sweep(tmp_path / "study", seeds=(0, 1), default=1e-6)
+    file = write_page(tmp_path / "page.html", compare(read_runs([study])))
+    opened = Opened(browser, file, width=width)
     plot = opened.chart("sweep")
     assert plot.locator(".curve").count() == plot.locator(".band").count() == 2
     assert plot.locator("line[stroke-dasharray]").count() == 1  # the default
-    box = plot.locator("svg").first.bounding_box()
-    opened.page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 0.5 * box["height"])
-    assert "fedorbit, kappa 0.5" in plot.locator(".tip").inner_text()  # the nearest value
+    assert {"0", "0.000001", "2"} <= set(plot.locator("text").all_text_contents())
+    svg = plot.locator("svg").first
+    svg.hover(position={"x": 0.6 * svg.bounding_box()["width"], "y": 100}, force=True)
+    assert plot.locator(".tip").inner_text().startswith("kappa 0.000001")  # the nearest value
     assert "64.5" in plot.locator(".tip").inner_text()
+    assert opened.page.evaluate("document.documentElement.scrollWidth") == width
     assert opened.complaints == []

@@ -1,12 +1,15 @@
 """Parameters that were varied: which runs make a curve, and what it says."""
 
+import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fedorbit.report import paper_figures
+from fedorbit.report.document import MAX_POINTS
 from fedorbit.report.page import build_page
 from fedorbit.report.replicates import Comparison, compare
 from fedorbit.report.runfiles import read_runs
@@ -23,9 +26,14 @@ def found(folder: Path) -> list[Sweep]:
     return sweeps(setting)
 
 
+def embedded(page: str) -> list[dict[str, Any]]:
+    text = page.split('id="report-data">')[1].split("</script>")[0]
+    return json.loads(text)["settings"][0]["sweeps"]
+
+
 def test_a_default_takes_the_value_that_the_study_names(tmp_path: Path) -> None:
     [sweep] = found(write_sweep(tmp_path))
-    assert sweep.name == "fedorbit, kappa"  # FedAvg is there, too
+    assert (sweep.parameter, sweep.name) == ("kappa", "fedorbit, kappa")  # FedAvg is there, too
     assert sweep.values == (0.0, 0.5, 2.0)
     np.testing.assert_allclose(sweep.curve("accuracy").mean, [60.0, 64.0, 62.0])
     np.testing.assert_allclose(sweep.curve("spread").mean, [20.0, 20.0, 20.0])
@@ -48,7 +56,7 @@ def test_without_a_study_the_default_has_no_place_but_is_compared_with(tmp_path:
               methods={"fedorbit": {"kappa": 1.0}})  # fmt: skip
     [sweep] = found(tmp_path)
     assert sweep.values == (0.0, 1.0, 2.0)
-    assert sweep.default is not None and sweep.default.label == "fedorbit"
+    assert sweep.default_mean("accuracy") == 64.0
 
 
 def test_all_else_is_equal(tmp_path: Path) -> None:
@@ -61,7 +69,7 @@ def test_all_else_is_equal(tmp_path: Path) -> None:
     first, second = found(tmp_path)  # by kappa; rho has two values only
     assert [first.name, second.name] == ["kappa (rho 0.8)", "kappa (rho 0.9)"]
     np.testing.assert_allclose(second.curve("accuracy").mean, [50.9, 60.9, 70.9])
-    assert first.default is None and first.default_mean("accuracy") is None
+    assert first.default == () and first.default_mean("accuracy") is None
 
 
 @pytest.mark.parametrize(
@@ -74,8 +82,9 @@ def test_three_numbers_make_a_curve(tmp_path: Path, values: tuple) -> None:
     assert found(tmp_path) == []
 
 
-def test_switches_are_no_numbers(tmp_path: Path) -> None:
-    for number, value in enumerate((True, False, 2.0)):
+@pytest.mark.parametrize("odd", [(True, False), (float("inf"), float("nan"))])
+def test_switches_and_infinities_are_no_values(tmp_path: Path, odd: tuple) -> None:
+    for number, value in enumerate((*odd, 1.0, 2.0)):
         write_run(tmp_path / str(number), {"mine": 60.0}, setting=world(),
                   methods={"mine": {"odd": value}})  # fmt: skip
     assert found(tmp_path) == []
@@ -91,20 +100,43 @@ def test_what_is_not_finished_is_left_out(tmp_path: Path) -> None:
     assert found(tmp_path) == []
 
 
+def test_a_value_written_in_two_ways_is_one(tmp_path: Path) -> None:
+    write_sweep(tmp_path)
+    for name, seed, value, accuracy in (("c", 1, 2, 64.0), ("d", 0, 0.5, 64.0)):
+        write_run(tmp_path / name, {"fedorbit": accuracy}, seed=seed, setting=world(),
+                  methods={"fedorbit": {"kappa": value}})  # fmt: skip
+    [sweep] = found(tmp_path)
+    assert sweep.values == (0.0, 0.5, 2.0)
+    np.testing.assert_allclose(sweep.curve("accuracy").mean, [60.0, 64.0, 63.0])
+    assert [len(seeds) for seeds in sweep.replicates] == [1, 1, 2]  # 0.5 is the default, seed 0
+
+
 def test_the_page_has_a_chart_with_words_and_numbers(tmp_path: Path) -> None:
     page = build_page(compared(write_sweep(tmp_path)))
     assert "Dashed: accuracy with the default, 64.0 %." in page
-    assert "0: 60.0 %, spread 20.0; 0.5: 64.0 %, spread 20.0; 2: 62.0 %, spread 20.0." in page
-    embedded = page.split('id="report-data">')[1].split("</script>")[0]
-    [sweep] = json.loads(embedded)["settings"][0]["sweeps"]
-    assert sweep["accuracy"]["x"] == [0.0, 0.5, 2.0]
+    assert "0.0: 60.0 %, spread 20.0; 0.5: 64.0 %, spread 20.0; 2.0: 62.0 %, spread 20.0." in page
+    assert "Bands are" not in page
+    [sweep] = embedded(page)
+    assert sweep["values"] == [0.0, 0.5, 2.0]
+    assert sweep["accuracy"] == {"mean": [60, 64, 62], "half": [None, None, None]}
     (tmp_path / "study.toml").unlink()
     assert 'data-chart="sweep"' not in build_page(compared(tmp_path))
 
 
-def test_small_values_are_not_rounded(tmp_path: Path) -> None:
-    page = build_page(compared(write_sweep(tmp_path, default=0.00012)))
-    assert '"x":[0.0,0.00012,2.0]' in page.replace(" ", "")
+def test_many_values_and_many_sweeps(tmp_path: Path) -> None:
+    for number in range(MAX_POINTS + 1):  # more than a curve over rounds may have points
+        write_run(tmp_path / "fine" / str(number), {"mine": 60.0}, setting=world(),
+                  methods={"mine": {"rate": number * 1e-7}})  # fmt: skip
+    [sweep] = embedded(build_page(compared(tmp_path / "fine")))
+    assert len(sweep["values"]) == len(sweep["accuracy"]["mean"]) == MAX_POINTS + 1
+    assert sweep["values"][1] == 1e-7  # not rounded
+    for a, b in itertools.product(range(8), range(8)):
+        write_run(tmp_path / "grid" / f"{a}-{b}", {"mine": 60.0}, setting=world(),
+                  methods={"mine": {"a": a, "b": b}})  # fmt: skip
+    assert len(found(tmp_path / "grid")) == 16
+    page = build_page(compared(tmp_path / "grid"))
+    assert page.count('data-chart="sweep"') == 12
+    assert "4 more combinations of parameters are left out." in page
 
 
 def test_the_figure_has_a_panel_per_parameter(tmp_path: Path) -> None:
@@ -113,6 +145,7 @@ def test_the_figure_has_a_panel_per_parameter(tmp_path: Path) -> None:
     assert figure is not None
     drawn, empty = figure.axes
     assert drawn.get_xlabel() == "fedorbit, kappa"
+    assert [label.get_text() for label in drawn.get_xticklabels()] == ["0", "0.5", "2"]
     assert not empty.axison
     lines = [line for line in drawn.get_lines() if len(line.get_xdata()) == 3]
     np.testing.assert_allclose(lines[0].get_ydata(), [60.5, 64.5, 62.5])

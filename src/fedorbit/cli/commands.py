@@ -30,6 +30,7 @@ app = App(
     epilog="[bold]First steps[/bold]\n\n"
     "fedorbit orbits  [dim]the paper's constellation and its contacts[/dim]\n\n"
     "fedorbit data partition  [dim]deal synthetic images to its satellites[/dim]\n\n"
+    "fedorbit run  [dim]train three methods on them, in two minutes[/dim]\n\n"
     "fedorbit config show paper > my.toml  [dim]a file to change[/dim]\n\n"
     "fedorbit doctor  [dim]who trains on this machine, and what is missing[/dim]",
 )
@@ -61,7 +62,9 @@ def _root(
 ) -> None:
     """Federated learning on LEO satellite constellations.
 
-    Lay out a constellation and see its contacts, prepare images and deal them to satellites.
+    Lay out a constellation and see its contacts, deal images to its satellites, train them by
+    several methods, and compare in tables, figures and pages.
+
     Every command takes [bold]--json[/bold] for scripts and [bold]--help[/bold] with examples.
     """
 

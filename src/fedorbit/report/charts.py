@@ -10,6 +10,7 @@ from fedorbit.report.statistics import evenly
 from fedorbit.report.wording import NOT_KNOWN, amount, figures_in_words, listed, percent
 
 TABLE_ROWS = 25
+BANDS = " Bands are 95 % confidence intervals of the mean over seeds."
 
 
 def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Html:
@@ -22,13 +23,13 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
     rows = headline_rows(setting)
     labels = {c["series"]: s.label for c, s in zip(shown["accuracy"], begun(setting), strict=True)}
     seeds = max(len(row.seeds) for row in rows)
-    band = " Bands are 95 % confidence intervals of the mean over seeds." if seeds > 1 else ""
+    band = BANDS if seeds > 1 else ""
     strip = " Shaded: rounds with an orbit in view; darker below: more orbits."
     accuracy = f"Accuracy per round. At the end: {figures_in_words(rows, 'accuracy', ' %')}."
     spread = f"Spread per round. At the end: {figures_in_words(rows, 'spread', ' points')}."
     parts = [
         tag("h2", setting.label or "Training", tabindex="-1"),
-        _parameters(shown, band),
+        _parameters(shown),
         tag(
             "div",
             _chart("accuracy", "Accuracy", f"Mean over orbits, %.{band}{strip}", accuracy,
@@ -100,26 +101,32 @@ def _with_half(curve: dict[str, Any], i: int) -> str:
     return percent(curve["mean"][i]) + ("" if half is None else f" ± {percent(half)}")
 
 
-def _parameters(shown: dict[str, Any], band: str) -> Html | None:
+def _parameters(shown: dict[str, Any]) -> Html | None:
     """Final figures over the values of parameters, where several were tried."""
-    if not shown["sweeps"]:
-        return None
     charts = []
     for number, sweep in enumerate(shown["sweeps"]):
-        caption = f"Final accuracy (%) and spread (points) by {sweep['name']}.{band}"
+        accuracy, spread = sweep["accuracy"], sweep["spread"]
+        caption = f"Final accuracy (%) and spread (points) by {sweep['name']}."
+        if any(half is not None for half in accuracy["half"]):
+            caption += BANDS
         if sweep["default"] is not None:
             caption += f" Dashed: accuracy with the default, {percent(sweep['default'])} %."
-        accuracy, spread = sweep["accuracy"], sweep["spread"]
         rows = [
-            (f"{value:g}", *(_with_half(line, i) for line in (accuracy, spread)))
-            for i, value in enumerate(accuracy["x"])
+            (str(value), _with_half(accuracy, i), _with_half(spread, i))
+            for i, value in enumerate(sweep["values"])
         ]
         words = "; ".join(f"{value}: {a} %, spread {s}" for value, a, s in rows)
-        data = table((sweep["name"], "accuracy, %", "spread, points"), rows, caption)
+        data = table((sweep["parameter"], "accuracy, %", "spread, points"), rows, caption)
         charts.append(
             _chart("sweep", sweep["name"], caption, f"{caption} {words}.", data, number=number)
         )
-    return tag("div", *charts, class_="grid")
+    if not charts:
+        return None
+    grid = tag("div", *charts, class_="grid")
+    if not shown["sweeps_left_out"]:
+        return grid
+    more = f"{shown['sweeps_left_out']} more combinations of parameters are left out."
+    return joined([grid, tag("p", more, class_="small")])
 
 
 def _orbits(shown: dict[str, Any], labels: dict[int, str], seeds: int) -> Html:

@@ -18,7 +18,7 @@ from fedorbit.report.curves import (
 from fedorbit.report.onboard import onboard_values
 from fedorbit.report.replicates import Comparison, Setting
 from fedorbit.report.statistics import Curve, Floats, estimate, evenly
-from fedorbit.report.sweeps import FINAL_FIGURES, Sweep, sweeps
+from fedorbit.report.sweeps import FINAL_FIGURES, MOST_SWEEPS, Sweep, sweeps
 
 MAX_POINTS = 240
 """Points of a curve: more than a chart of 700 pixels can tell apart."""
@@ -74,8 +74,10 @@ def chart_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any]:
         curves["traffic"].append({"series": index, **traffic})
     windows = visible_windows(setting)
     onboard = onboard_values(setting, labels, _thin)
+    found = sweeps(setting)
     return {
-        "sweeps": [_sweep_values(sweep) for sweep in sweeps(setting)],
+        "sweeps": [_sweep_values(sweep) for sweep in found[:MOST_SWEEPS]],
+        "sweeps_left_out": len(found[MOST_SWEEPS:]),
         "rounds": max(r.run.rounds for s in setting.series for r in s.replicates),
         "visible": _thin_windows(windows),
         "in_view": windows and [sum(end - begin for begin, end in row) for row in windows],
@@ -109,12 +111,16 @@ def _thin(index: int, full: Curve) -> dict[str, Any]:
 
 
 def _sweep_values(sweep: Sweep) -> dict[str, Any]:
-    lines = {key: _thin(number, sweep.curve(key)) for number, key in enumerate(FINAL_FIGURES)}
-    values = [*sweep.values]  # not rounded: a parameter may be as small as it likes
+    lines = {key: sweep.curve(key) for key in FINAL_FIGURES}
     return {
         "name": sweep.name,
+        "parameter": sweep.parameter,
+        "values": sweep.values,
         "default": sweep.default_mean("accuracy"),
-        **{key: {**line, "x": values} for key, line in lines.items()},
+        **{
+            key: {"mean": _plain(line.mean, 2), "half": _plain(line.half, 2)}
+            for key, line in lines.items()
+        },
     }
 
 

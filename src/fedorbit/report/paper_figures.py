@@ -23,8 +23,8 @@ from fedorbit.report.curves import (
 )
 from fedorbit.report.orbit_figures import land_rings
 from fedorbit.report.replicates import Comparison, Setting
-from fedorbit.report.statistics import Curve, estimate
-from fedorbit.report.sweeps import FINAL_FIGURES, sweeps
+from fedorbit.report.statistics import Curve, estimate, evenly
+from fedorbit.report.sweeps import FINAL_FIGURES, MOST_SWEEPS, sweeps
 
 COLUMN_IN = 3.4
 FORMATS = ("pdf", "svg", "png")
@@ -37,7 +37,9 @@ TICK_CHARACTERS, LINE_CHARACTERS = 24, 56
 """The longest label beside an axis, and the longest line in a column."""
 MANY_ORBITS = 10
 MANY_SERIES = 12
-"""With more, a panel for each would not fit a page."""
+"""With more, a panel for each would take more than two pages."""
+TICKS = 6
+"""Values below an axis that is half a column wide."""
 MAX_CELL_TEXTS = 120
 
 
@@ -214,7 +216,7 @@ def similarity(setting: Setting, labels: list[str]) -> Figure | None:
 @style.paper
 def parameters(setting: Setting, labels: list[str]) -> Figure | None:
     """Draw final accuracy and spread over the values of every parameter that was varied."""
-    found = sweeps(setting)
+    found = sweeps(setting)[:MOST_SWEEPS]
     if not found:
         return None
     rows = math.ceil(len(found) / 2)
@@ -234,13 +236,16 @@ def parameters(setting: Setting, labels: list[str]) -> Figure | None:
             )  # fmt: skip
         default = sweep.default_mean("accuracy")
         if default is not None:
-            name = "accuracy with the default (%)"
-            axes.plot(line.x[[0, -1]], [default] * 2, "k:", linewidth=0.8, label=name)
+            ends, name = (0, len(sweep.values) - 1), "accuracy with the default (%)"
+            axes.plot(ends, (default, default), "k:", linewidth=0.8, label=name)
         axes.set(ylim=(0, 100), xlabel=textwrap.fill(sweep.name, TICK_CHARACTERS))
+        shown = evenly(len(sweep.values), TICKS)
+        axes.set_xticks(shown, [f"{sweep.values[i]:.4g}" for i in shown])
         _plain_frame(axes)
     for axes in panels[len(found) :]:
         axes.set_axis_off()
-    _legend_below(figure, figure.axes[0])
+    most_lines = max(panels[: len(found)], key=lambda axes: len(axes.get_lines()))
+    _legend_below(figure, most_lines)
     return figure
 
 

@@ -7,6 +7,7 @@ the variants of an ablation stand side by side; the seeds of a series are its re
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from fedorbit.config.files import flat_settings
@@ -36,7 +37,7 @@ class Series:
         """The method's name, without parameters."""
         return self.replicates[0].method
 
-    @property
+    @cached_property
     def parameters(self) -> dict[str, Any]:
         """Parameters that the configuration sets; defaults are left out."""
         return method_parameters(_given(self.replicates[0].run.config), self.method)

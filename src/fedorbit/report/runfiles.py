@@ -151,7 +151,7 @@ def _study_entry(path: Path) -> StudyEntry:
     """Look a run up in its study's file, if there is one; a file that says less is no error."""
     try:
         study = tomllib.loads((path.parent / STUDY).read_text(encoding="utf-8"))
-        cells = [(n, c) for n, c in enumerate(study["cells"]) if c["folder"] == path.name]
+        cells = [(n, c) for n, c in enumerate(study["cells"]) if c.get("folder") == path.name]
         said = {key: value for _, cell in reversed(cells) for key, value in cell.items()}
         settings = {
             key: value for _, cell in cells for key, value in cell.get("settings", {}).items()

@@ -1,42 +1,49 @@
 """What a method's parameter does: final figures of finished runs over its values."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from fedorbit.report.replicates import Series, Setting
-from fedorbit.report.statistics import Curve, curve
+from fedorbit.report.runfiles import MethodRecords
+from fedorbit.report.statistics import Curve, curve, estimate
 
 FINAL_FIGURES = {"accuracy": "accuracy (%)", "spread": "spread (points)"}
 LEAST_VALUES = 3
 """Two values are a comparison, which the table shows as well."""
+MOST_SWEEPS = 12
+"""A full grid has more, most of them much alike; the first are drawn."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """Series of one method that differ in one numeric parameter, by its value."""
+    """Runs of one method that differ in one numeric parameter, by its value; seeds at each."""
 
+    parameter: str
     name: str
-    """The parameter, and what else was set for all of them."""
+    """The parameter, with what else tells these runs from others of the setting."""
     values: tuple[float, ...]
-    series: tuple[Series, ...]
-    default: Series | None
-    """The series in which the parameter was left as it is; it may be one of those above."""
+    replicates: tuple[tuple[MethodRecords, ...], ...]
+    default: tuple[MethodRecords, ...]
+    """Seeds with the parameter left as it is, if there are any; a study may name its value."""
 
     def curve(self, key: str) -> Curve:
-        """Mean over seeds of a final figure at every value."""
-        figures = [_finals(series, key) for series in self.series]
+        """Mean over seeds of a final figure at every value; values are counted, not placed.
+
+        So those that differ by orders of magnitude can be told apart.
+        """
+        figures = [_finals(at_value, key) for at_value in self.replicates]
         table = np.full((max(map(len, figures)), len(figures)), np.nan)
         for column, found in zip(table.T, figures, strict=True):
             column[: len(found)] = found
-        return curve(np.array(self.values), table)
+        return curve(np.arange(len(figures), dtype=np.float64), table)
 
     def default_mean(self, key: str) -> float | None:
         """Mean over seeds of the figure with the default; None if there was no such run."""
-        found = [] if self.default is None else _finals(self.default, key)
-        return float(np.mean(found)) if found else None
+        return estimate(_finals(self.default, key)).mean
 
 
 def sweeps(setting: Setting) -> list[Sweep]:
@@ -44,23 +51,32 @@ def sweeps(setting: Setting) -> list[Sweep]:
     methods = dict.fromkeys(series.method for series in setting.series)
     found = []
     for method in methods:
-        runs = [s for s in setting.series if s.method == method and _finals(s, "accuracy")]
+        runs = [s for s in setting.series if s.method == method and any(map(_done, s.replicates))]
         for key in dict.fromkeys(key for series in runs for key in _values(series)):
             for others, members in _equal_but_for(key, runs):
-                points = {s: _values(s)[key] for s in members if _is_number(_values(s).get(key))}
-                by_value = {value: series for series, value in points.items()}
+                by_value: dict[float, list[MethodRecords]] = {}
+                for series in members:
+                    if _is_number(value := _values(series).get(key)):
+                        by_value.setdefault(value, []).extend(series.replicates)
                 if len(by_value) < LEAST_VALUES:
                     continue
-                default = next((s for s in members if key not in s.parameters), None)
-                name = f"{key} ({others})" if others else key
-                name = f"{method}, {name}" if len(methods) > 1 else name
-                values = tuple(sorted(by_value))
-                found.append(Sweep(name, values, tuple(by_value[v] for v in values), default))
+                left = [r for s in members if key not in s.parameters for r in s.replicates]
+                rest = _telling(others, runs)
+                name = f"{key} ({rest})" if rest else key
+                found.append(
+                    Sweep(
+                        parameter=key,
+                        name=f"{method}, {name}" if len(methods) > 1 else name,
+                        values=tuple(sorted(by_value)),
+                        replicates=tuple(_by_seed(by_value[value]) for value in sorted(by_value)),
+                        default=_by_seed(left),
+                    )
+                )
     return found
 
 
-def _equal_but_for(key: str, runs: Sequence[Series]) -> list[tuple[str, list[Series]]]:
-    """Group series by their parameters other than `key`, and say which are not everybody's."""
+def _equal_but_for(key: str, runs: Sequence[Series]) -> list[tuple[dict[str, Any], list[Series]]]:
+    """Group series by their parameters other than `key`."""
     groups: list[tuple[dict[str, Any], list[Series]]] = []
     for series in runs:
         others = {k: v for k, v in series.parameters.items() if k != key}
@@ -68,10 +84,11 @@ def _equal_but_for(key: str, runs: Sequence[Series]) -> list[tuple[str, list[Ser
         if group is None:
             groups.append((others, group := []))
         group.append(series)
-    return [(_label(others, runs), members) for others, members in groups]
+    return groups
 
 
-def _label(others: Mapping[str, Any], runs: Sequence[Series]) -> str:
+def _telling(others: Mapping[str, Any], runs: Sequence[Series]) -> str:
+    """Name parameters that not all runs have."""
     return ", ".join(
         f"{key} {str(value).lower()}"
         for key, value in others.items()
@@ -84,11 +101,21 @@ def _values(series: Series) -> dict[str, Any]:
     return {**series.replicates[0].run.study.parameters, **series.parameters}
 
 
-def _finals(series: Series, key: str) -> list[float]:
-    """Figures of the seeds that are finished."""
-    found = [r.summary.get(key) for r in series.replicates if r.summary is not None]
+def _by_seed(replicates: Iterable[MethodRecords]) -> tuple[MethodRecords, ...]:
+    """One finished run per seed: a default may stand in one configuration and not in another."""
+    return tuple({r.run.seed: r for r in replicates if _done(r)}.values())
+
+
+def _done(replicate: MethodRecords) -> bool:
+    return replicate.summary is not None
+
+
+def _finals(replicates: Sequence[MethodRecords], key: str) -> list[float]:
+    found = [replicate.figures.get(key) for replicate in replicates]
     return [value for value in found if value is not None]
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_number(value: object) -> TypeGuard[float]:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value)

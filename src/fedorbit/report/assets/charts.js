@@ -73,34 +73,34 @@ function markPath(index, x, y) {
   }[markClass(index)];
 }
 
-function drawMarks(group, index, points) {
-  const every = Math.max(1, Math.ceil(points.length / MARKS_PER_CURVE));
-  const first = points.length > MARKS_PER_CURVE ? Math.floor((every * ((index % 4) + 1)) / 5) : 0;
+function drawMarks(group, index, points, atMost) {
+  const every = Math.max(1, Math.ceil(points.length / atMost));
+  const first = points.length > atMost ? Math.floor((every * ((index % 4) + 1)) / 5) : 0;
   for (let i = first; i < points.length; i += every)
     make("path", { class: "mark", d: markPath(index, ...points[i]) }, group);
 }
 
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
-// chart: {curves: [{index, label, x, mean, half}], xLabel, xName, xMin, xMax, yMax, shares, limit, values}
-// xMin is 0 if not given; values: the only ones that x can have
+// chart: {curves: [{index, label, x, mean, half}], xLabel, xName, xMax, yMax, shares, limit, values}
+// With `values`, x counts these: places are even, ticks and readout say the value, every point has its mark.
 function lineChart(place, chart) {
   const height = place.clientWidth < 420 ? 220 : 260;
   const [svg, width] = canvas(place, height);
   const box = { left: 34, right: width - 10, top: 10, bottom: height - 40 };
-  const xMin = chart.xMin || 0;
-  const X = (v) => box.left + ((v - xMin) / (chart.xMax - xMin)) * (box.right - box.left);
+  const X = (v) => box.left + (v / chart.xMax) * (box.right - box.left);
   const Y = (v) => box.bottom - (v / chart.yMax) * (box.bottom - box.top);
   if (chart.shares) visibilityShade(svg, chart.shares, X, box);
   for (const v of ticks(0, chart.yMax, 5)) {
     make("line", { class: "grid-line", x1: box.left, x2: box.right, y1: Y(v), y2: Y(v) }, svg);
     make("text", { x: box.left - 6, y: Y(v) + 4, "text-anchor": "end" }, svg, short(v));
   }
-  for (const v of ticks(xMin, chart.xMax, width / 80))
-    make("text", { x: X(v), y: box.bottom + 17, "text-anchor": "middle" }, svg, short(v));
+  const text = chart.values ? (v) => `${chart.values[v]}` : short;
+  for (const v of ticks(0, chart.xMax, width / 80).filter((v) => !chart.values || Number.isInteger(v)))
+    make("text", { x: X(v), y: box.bottom + 17, "text-anchor": "middle" }, svg, text(v));
   make("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }, svg);
   make("text", { x: (box.left + box.right) / 2, y: height - 5, "text-anchor": "middle" }, svg, chart.xLabel);
-  if (chart.limit)
+  if (chart.limit != null)
     make("line", { class: "axis", "stroke-dasharray": "5 4", x1: box.left, x2: box.right, y1: Y(chart.limit), y2: Y(chart.limit) }, svg);
   const clip = (v) => Math.min(chart.yMax, Math.max(0, v));
   for (const curve of chart.curves) {
@@ -114,7 +114,7 @@ function lineChart(place, chart) {
       }
       const points = piece.map((i) => [X(curve.x[i]), Y(clip(curve.mean[i]))]);
       make("path", { class: "curve", d: path(points) }, group);
-      drawMarks(group, curve.index, points);
+      drawMarks(group, curve.index, points, chart.values ? points.length : MARKS_PER_CURVE);
     }
   }
   readout(place, svg, chart, X, Y, box);
@@ -139,11 +139,10 @@ function readout(place, svg, chart, X, Y, box) {
   svg.addEventListener("pointermove", (event) => {
     const x = event.clientX - svg.getBoundingClientRect().left;
     if (x < box.left || x > box.right || !chart.curves.length) return hide();
-    const xMin = chart.xMin || 0;
-    const value = xMin + ((x - box.left) / (box.right - box.left)) * (chart.xMax - xMin);
+    const value = ((x - box.left) / (box.right - box.left)) * chart.xMax;
+    const whole = Math.round(value);
     tip.replaceChildren();
-    const said = chart.values ? chart.values[nearestIndex(chart.values, value)] : Math.round(value);
-    html("div", {}, tip, `${chart.xName} ${short(said)}`);
+    html("div", {}, tip, `${chart.xName} ${chart.values ? chart.values[whole] : short(whole)}`);
     for (const curve of chart.curves) {
       const nearest = nearestIndex(curve.x, value);
       if (curve.mean[nearest] === null) continue;

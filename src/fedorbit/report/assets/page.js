@@ -62,10 +62,10 @@ function overCost(place, rows, xLabel, xName) {
 }
 
 function drawSweep(place, setting) {
-  const sweep = setting.sweeps[place.closest("figure").dataset.number];
-  const curves = ["accuracy", "spread"].map((key, index) => ({ ...sweep[key], index, label: key }));
-  const values = sweep.accuracy.x;
-  lineChart(place, { curves, xLabel: sweep.name, xName: sweep.name, xMin: values[0], xMax: values[values.length - 1], yMax: 100, values, limit: sweep.default });
+  const { parameter, values, default: limit, ...lines } = setting.sweeps[place.closest("figure").dataset.number];
+  const x = values.map((_, i) => i);
+  const curves = ["accuracy", "spread"].map((label, index) => ({ ...lines[label], x, index, label }));
+  lineChart(place, { curves, xLabel: parameter, xName: parameter, xMax: x.length - 1, yMax: 100, shares: null, limit, values });
   legend(place, ["accuracy", "spread"]);
 }
 
