@@ -2,12 +2,14 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests.gates import Gates
 from tests.two_nodes import TwoNodes, start_two_nodes
 
 # Shared machines are slow at times: a deadline would fail a test for its neighbours' load.
@@ -17,6 +19,9 @@ settings.load_profile("fedorbit")
 # A shell that starts the tests in the background has them, and their children, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Ray's workers give way to everybody else: on a busy machine, tests would wait for them in vain.
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - the name is Ray's
+
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -24,6 +29,15 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     cache = tmp_path / "cache"
     monkeypatch.setenv("FEDORBIT_CACHE", str(cache))
     return cache
+
+
+@pytest.fixture
+def gates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gates]:
+    """A method in the current folder, `tests.gates.METHOD`, whose runs can be held before a round."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield Gates(tmp_path)
+    sys.modules.pop("gated", None)
 
 
 @pytest.fixture(scope="session")

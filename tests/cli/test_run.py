@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from fedorbit.config import load_config
-from fedorbit.simulation.records import read_records
+from fedorbit.simulation.records import method_folder, read_records
+from tests.gates import METHOD, Gates
 from tests.simulation.test_runs import timeless
 
 COMMAND = str(Path(sys.executable).with_name("fedorbit"))
@@ -118,12 +119,16 @@ def test_how_a_run_is_executed_may_be_changed_on_resume(fedorbit, tmp_path: Path
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopped_by_a_signal_and_resumed(fedorbit, tmp_path: Path, number: int) -> None:
-    arguments = ["run", *SMALL, "-m", "fedorbit", "-o", "run.rounds=60"]
+def test_stopped_by_a_signal_and_resumed(
+    fedorbit, gates: Gates, tmp_path: Path, number: int
+) -> None:
+    arguments = ["run", *SMALL, "-m", METHOD, "-o", "run.rounds=20"]
+    folders = {name: method_folder(tmp_path / name, METHOD) for name in ("stopped", "alone")}
+    gates.hold(before=7)
     command = [COMMAND, *arguments, "--out", "stopped"]
     running = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    records = tmp_path / "stopped" / "fedorbit" / "records.jsonl"
-    while not (records.exists() and records.read_bytes().count(b"\n") >= 5):
+    records = folders["stopped"] / "records.jsonl"
+    while not (records.exists() and records.read_bytes().count(b"\n") == 7):
         assert running.poll() is None
         time.sleep(0.01)
     running.send_signal(number)
@@ -131,12 +136,13 @@ def test_stopped_by_a_signal_and_resumed(fedorbit, tmp_path: Path, number: int) 
     assert running.returncode == 128 + number
     assert "nothing is lost: go on with `fedorbit run --resume stopped`" in message
     assert "Traceback" not in message
-    assert not (tmp_path / "stopped" / "fedorbit" / "summary.json").exists()
+    assert not (folders["stopped"] / "summary.json").exists()
 
+    gates.open()
     fedorbit("run", "--resume", "stopped", "--json")
     fedorbit(*arguments, "--out", "alone", "--json")
-    stopped, alone = (read_records(tmp_path / f / "fedorbit") for f in ("stopped", "alone"))
-    assert len(alone) == 60
+    stopped, alone = (read_records(folder) for folder in folders.values())
+    assert len(alone) == 20
     assert timeless(stopped) == timeless(alone)
 
 

@@ -21,7 +21,8 @@ from fedorbit.config.schema import RunSection, ScheduleSection
 from fedorbit.errors import ClusterError
 from fedorbit.learning import ray_engine
 from fedorbit.simulation import loop
-from fedorbit.simulation.records import read_records
+from fedorbit.simulation.records import method_folder, read_records
+from tests.gates import METHOD, Gates
 from tests.simulation.test_runs import small, timeless
 from tests.two_nodes import TwoNodes
 
@@ -94,20 +95,22 @@ def joined(two_nodes: TwoNodes) -> Iterator[TwoNodes]:
 
 
 def test_the_driver_is_killed_and_the_run_resumed(
-    joined: TwoNodes, alone: list[dict], tmp_path: Path
+    joined: TwoNodes, alone: list[dict], gates: Gates, tmp_path: Path
 ) -> None:
     config = work(kind="ray", ray_address=joined.address, checkpoint_every=1)
+    config = config.model_copy(update={"run": RunSection(method=(METHOD,), rounds=ROUNDS)})
+    gates.hold(before=3)
     (tmp_path / "config.toml").write_text(dumps(config))
     command = [sys.executable, "-m", "fedorbit", "run", "config.toml", "--out", "run"]
     with (tmp_path / "output").open("w") as output:
         driver = subprocess.Popen(command, cwd=tmp_path, stdout=output, stderr=output)
-    records = tmp_path / "run" / "fedorbit" / "records.jsonl"
-    while not (records.exists() and records.read_bytes().count(b"\n") >= 2):
+    records = method_folder(tmp_path / "run", METHOD) / "records.jsonl"
+    while not (records.exists() and records.read_bytes().count(b"\n") == 3):
         assert driver.poll() is None, (tmp_path / "output").read_text()
         time.sleep(0.005)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
-    assert len(read_records(records.parent)) < ROUNDS
+    gates.open()
     resumed = fo.resume(tmp_path / "run")
     assert timeless(resumed.runs[0].records) == alone
 

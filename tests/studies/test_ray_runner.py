@@ -18,6 +18,7 @@ from fedorbit.simulation.records import method_folder, read_records
 from fedorbit.studies import OnRay, Progress, Study, load_study, run, status
 from fedorbit.studies.folders import is_claimed
 from fedorbit.studies.grid import Cell
+from tests.gates import METHOD, Gates
 from tests.simulation.test_runs import timeless
 from tests.studies import small
 from tests.studies.test_runner import records_of, wait_until
@@ -26,7 +27,7 @@ ray = pytest.importorskip("ray", reason="needs the extra fedorbit[ray]")
 # Ray's own threads and sockets are not ours to close.
 pytestmark = pytest.mark.filterwarnings("default")
 
-METHOD = """
+FATED_MODULE = """
 import os, signal, time
 from pathlib import Path
 from fedorbit.methods.fedavg import FedAvg
@@ -61,7 +62,7 @@ class Fated(FedAvg):
         return super().round(state, t, fleet)
 
     def wait(self, pattern):
-        end = time.monotonic() + 120
+        end = time.monotonic() + 300
         while not list(FOLDER.glob(pattern)):
             assert time.monotonic() < end, f"{pattern} never came"
             time.sleep(0.01)
@@ -89,7 +90,7 @@ def _two_nodes(make: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def fated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    (tmp_path / "fated.py").write_text(METHOD)
+    (tmp_path / "fated.py").write_text(FATED_MODULE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
@@ -164,38 +165,38 @@ def _node_ids(cluster: Any) -> set[str]:
         ray.shutdown()
 
 
-def test_the_driver_is_stopped_and_killed(cluster: Any, tmp_path: Path) -> None:
-    path = small.write_study(tmp_path, '[common]\nmethod = ["fedorbit"]\nrun.rounds = [80]\n')
+def test_the_driver_is_stopped_and_killed(cluster: Any, gates: Gates, tmp_path: Path) -> None:
+    grids = f'[common]\nmethod = ["{METHOD}"]\nrun.rounds = [20]\n'
+    path = small.write_study(tmp_path, grids)
     out, study = tmp_path / "out", load_study(path)
     [cell] = study.runs
     command = [sys.executable, "-m", "fedorbit", "study", "run", str(path), "--out", str(out)]
     command += ["--engine", "ray", "--ray-address", cluster.address]
 
-    def interrupted_at(records: int, number: signal.Signals) -> subprocess.CompletedProcess[str]:
+    def interrupted_after(rounds: int, number: signal.Signals) -> subprocess.CompletedProcess[str]:
+        gates.hold(before=rounds)
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
-            wait_until(lambda: records_of(out, cell.slug) >= records)
+            wait_until(lambda: records_of(out, cell.slug) == rounds)
             os.kill(process.pid, number)
             told = process.communicate()
+        wait_until(lambda: not is_claimed(out, cell.slug))
+        [state] = status(study, out)
+        assert (state.state, state.rounds_done) == ("interrupted", rounds)
         return subprocess.CompletedProcess(command, process.returncode, *told)
 
-    stopped = interrupted_at(6, signal.SIGINT)
+    stopped = interrupted_after(7, signal.SIGINT)
     assert stopped.returncode == 130
     assert stopped.stderr.startswith("stopped; nothing is lost: the same command goes on\n")
     assert "Traceback" not in stopped.stderr and stopped.stdout == ""
-    assert not is_claimed(out, cell.slug)
-    [state] = status(study, out)
-    assert state.state == "interrupted" and 6 <= state.rounds_done < 80
-    newest = max((out / cell.slug / "fedorbit").glob("checkpoint-*.json"))
+    newest = max(method_folder(out / cell.slug, METHOD).glob("checkpoint-*.json"))
     # Stopped, not killed: the checkpoint is of the last whole round, not of the last third one.
-    assert state.rounds_done - json.loads(newest.read_text())["rounds_done"] in (0, 1)
+    assert json.loads(newest.read_text())["rounds_done"] == 7
 
-    interrupted_at(state.rounds_done + 6, signal.SIGKILL)
-    wait_until(lambda: not is_claimed(out, cell.slug))
-    [state] = status(study, out)
-    assert state.state == "interrupted" and state.rounds_done < 80
+    interrupted_after(14, signal.SIGKILL)
 
+    gates.open()
     assert [s.state for s in run(study, out)] == ["done"]  # here, as well as there
     assert_as_alone(cell, out, tmp_path)
 

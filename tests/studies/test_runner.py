@@ -15,16 +15,17 @@ import pytest
 
 import fedorbit as fo
 from fedorbit.errors import DataError, RunError, TrackingError
-from fedorbit.simulation.records import CONFIG, read_records
+from fedorbit.simulation.records import CONFIG, method_folder, read_records
 from fedorbit.studies import Study, load_study, run, status, write_study
 from fedorbit.studies.folders import RunState, claim, is_claimed, read_failure, write_failure
 from fedorbit.studies.places import Ended
 from fedorbit.studies.processes import default_jobs
 from fedorbit.studies.runner import _Runner, time_left_s
+from tests.gates import METHOD, Gates
 from tests.simulation.test_runs import timeless
 from tests.studies import small
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 
 
 def study_process(path: Path, out: Path, *more: str) -> "subprocess.Popen[str]":
@@ -59,39 +60,43 @@ def kill(*pids: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def test_killed_in_the_middle_and_resumed(tmp_path: Path) -> None:
+def test_killed_in_the_middle_and_resumed(gates: Gates, tmp_path: Path) -> None:
     path = small.write_study(
         tmp_path,
-        '[common]\nmethod = ["fedorbit", "ditto"]\n[[grid]]\nrun.rounds = [80]\n',
+        f'[common]\nmethod = ["{METHOD}"]\nrun.rounds = [20]\n'
+        f'[[grid]]\n"methods.{METHOD}.gate" = ["a", "b"]\n',
     )
     out, study = tmp_path / "out", load_study(path)
     first, second = (cell.slug for cell in study.runs)
 
+    gates.hold("a", before=7)
     whole = study_process(path, out, "--jobs", "1")
-    wait_until(lambda: records_of(out, first) >= 6)
+    wait_until(lambda: records_of(out, first) == 7)
     kill(whole.pid, *children(whole))
     whole.communicate()
     wait_until(lambda: not is_claimed(out, first))  # the dead worker's lock goes with it, soon
     assert [s.state for s in status(study, out)] == ["interrupted", "missing"]
 
     # Now the parent alone: its worker must neither go on nor lose what it has.
+    gates.open("a")
+    gates.hold("b", before=8)
     parent = study_process(path, out, "--jobs", "1")
-    wait_until(lambda: records_of(out, second) >= 6)
+    wait_until(lambda: records_of(out, second) == 8)
     kill(parent.pid)
     parent.communicate()
     wait_until(lambda: not is_claimed(out, second))
     states = status(study, out)
     assert [s.state for s in states] == ["done", "interrupted"]
-    assert 6 <= states[1].rounds_done < 80
-    newest = max((out / second / "ditto").glob("checkpoint-*.json"))
+    newest = max(method_folder(out / second, METHOD).glob("checkpoint-*.json"))
     # Stopped, not killed: the checkpoint is of the last whole round, not of the last third one.
-    assert states[1].rounds_done - json.loads(newest.read_text())["rounds_done"] in (0, 1)
+    assert states[1].rounds_done == json.loads(newest.read_text())["rounds_done"] == 8
 
+    gates.open("b")
     assert [s.state for s in run(study, out)] == ["done", "done"]
     for cell in study.runs:
         alone = fo.run(cell.config, tmp_path / f"alone-{cell.slug}")
-        killed = read_records(out / cell.slug / cell.method)
-        assert len(killed) == 80
+        killed = read_records(method_folder(out / cell.slug, METHOD))
+        assert len(killed) == 20
         assert timeless(killed) == timeless(alone.runs[0].records)
 
 
@@ -110,7 +115,7 @@ class Counting(FedAvg):
         with open("starts.txt", "a") as file:
             file.write(f"{self.tag} {os.getppid()}\\n")
         print("chatter on standard output")
-        end = time.monotonic() + 120
+        end = time.monotonic() + 300
         while len({line.split()[1] for line in Path("starts.txt").read_text().splitlines()}) < 2:
             assert time.monotonic() < end, "the other process never came"
             time.sleep(0.01)
