@@ -276,6 +276,13 @@ def test_damaged_records_are_an_error(whole: fo.RunResult) -> None:
         fo.resume(whole.folder)
 
 
+def test_records_of_a_finished_run_that_were_cut_are_an_error(whole: fo.RunResult) -> None:
+    path, rounds = whole.runs[0].folder / "records.jsonl", len(whole.runs[0].records)
+    path.write_bytes(path.read_bytes()[:-1])  # the last line has no end
+    with pytest.raises(RunError, match=rf"ends after {rounds - 1} of {rounds} rounds"):
+        fo.resume(whole.folder)
+
+
 def test_another_configuration_is_refused_with_the_keys(tmp_path: Path) -> None:
     stopped_run(tmp_path / "stopped")
     other = small(run={"method": "fedavg", "links": "causal"}, training={"rate": 0.1})

@@ -86,9 +86,9 @@ def compare(methods: Sequence[MethodRecords]) -> Comparison:
     found: dict[str, dict[str, list[MethodRecords]]] = {}
     notes = []
     for method in methods:
-        setting = _label(flat[method.run], setting_keys) or _without(setting_keys)
+        setting = name_values(flat[method.run], setting_keys) or _without(setting_keys)
         parameters = method_parameters(flat[method.run], method.method)
-        own = _label(parameters, parameter_keys[method.method])
+        own = name_values(parameters, parameter_keys[method.method])
         series = f"{method.method} ({own})" if own else method.method
         replicates = found.setdefault(setting, {}).setdefault(series, [])
         twin = next((r for r in replicates if r.run.seed == method.run.seed), None)
@@ -134,7 +134,7 @@ def _setting_name(label: str, runs: Sequence[RunFolder], keys: Sequence[str]) ->
         return label
     sections = tuple(f"{key}." for key in variant.keys)
     others = [k for k in keys if k not in variant.keys and not k.startswith(sections)]
-    return ", ".join(filter(None, (_label(_given(runs[0].config), others), variant.label)))
+    return ", ".join(filter(None, (name_values(_given(runs[0].config), others), variant.label)))
 
 
 def _series_name(name: str, replicates: Sequence[MethodRecords], several_methods: bool) -> str:
@@ -180,7 +180,7 @@ def _telling_keys(values: Sequence[Mapping[str, Any]]) -> list[str]:
     telling = [k for k in keys if len({str(v[k]) for v in values if k in v}) > 1]
 
     def told_apart(some: Sequence[str]) -> int:
-        return len({_label(value, some) for value in values})
+        return len({name_values(value, some) for value in values})
 
     if told_apart(telling) < told_apart(keys):
         telling = keys
@@ -193,7 +193,7 @@ def _telling_keys(values: Sequence[Mapping[str, Any]]) -> list[str]:
     return chosen
 
 
-def _label(values: Mapping[str, Any], keys: Sequence[str]) -> str:
+def name_values(values: Mapping[str, Any], keys: Sequence[str]) -> str:
     """Name the values of some keys, such as `pathological, planes 7`; only what is set."""
     return ", ".join(
         str(values[key])

@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from fedorbit.report.replicates import Series, Setting
+from fedorbit.report.replicates import Series, Setting, name_values
 from fedorbit.report.runfiles import MethodRecords
 from fedorbit.report.statistics import Curve, curve, estimate
 
@@ -89,11 +89,8 @@ def _equal_but_for(key: str, runs: Sequence[Series]) -> list[tuple[dict[str, Any
 
 def _telling(others: Mapping[str, Any], runs: Sequence[Series]) -> str:
     """Name parameters that not all runs have."""
-    return ", ".join(
-        f"{key} {str(value).lower()}"
-        for key, value in others.items()
-        if any(series.parameters.get(key) != value for series in runs)
-    )
+    telling = [k for k, v in others.items() if any(s.parameters.get(k) != v for s in runs)]
+    return name_values(others, telling)
 
 
 def _values(series: Series) -> dict[str, Any]:

@@ -54,17 +54,22 @@ def method_folder(folder: Path, method: str) -> Path:
 
 
 def read_records(folder: Path) -> list[Record]:
-    """Read the records of a run; a last line cut by a crash is left out."""
+    """Read the records of a run; a last line cut by a crash is left out, unless it was finished."""
+    summary = read_summary(folder)  # written after all records, so read before them
     try:
         lines = (folder / RECORDS).read_bytes().split(b"\n")
     except FileNotFoundError:
         raise RunError(f"{folder} is not a run folder: it has no {RECORDS}") from None
     try:
-        return [json.loads(line) for line in lines[:-1]]
-    except ValueError as error:
+        records = [json.loads(line) for line in lines[:-1]]
+        recorded = records[-1]["round"] + 1 if records else 0
+        if summary is not None and recorded != summary["rounds"]:
+            raise ValueError(f"it ends after {recorded} of {summary['rounds']} rounds")
+    except (ValueError, KeyError, TypeError) as error:
         raise RunError(
             f"{folder / RECORDS} is damaged ({error}); run this configuration again elsewhere"
         ) from None
+    return records
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
