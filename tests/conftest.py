@@ -19,8 +19,9 @@ settings.load_profile("fedorbit")
 # A shell that starts the tests in the background has them, and their children, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Ray's workers give way to everybody else: on a busy machine, tests would wait for them in vain.
-os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - the name is Ray's
+# Ray's workers give way to everybody else, and are ended where memory is short, whoever uses it: on
+# a busy machine, tests would wait for them in vain.
+os.environ.update(RAY_worker_niceness="0", RAY_memory_monitor_refresh_ms="0")
 
 
 @pytest.fixture(autouse=True)
@@ -53,8 +54,11 @@ def real_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def two_nodes() -> Iterator[TwoNodes]:
+def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
     """A Ray cluster of two nodes with one CPU each, both on this machine."""
     pytest.importorskip("ray", reason="Ray is not installed; pip install 'fedorbit[ray]'")
-    with start_two_nodes() as nodes:
-        yield nodes
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("FEDORBIT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        with start_two_nodes() as nodes:
+            patched.undo()
+            yield nodes

@@ -3,11 +3,15 @@
 To catch a run in the middle by its length alone fails on a machine that is fast, or busy, enough.
 """
 
+import subprocess
 from pathlib import Path
+from typing import Any
+
+from tests.patience import PATIENCE_S, wait_until
 
 METHOD = "gated:Gated"
 
-_MODULE = """
+_MODULE = f"""
 import time
 from pathlib import Path
 from fedorbit.methods.fedorbit import FedOrbit
@@ -19,15 +23,16 @@ class Gated(FedOrbit):
     gate: str = "a"
 
     def round(self, state, t, fleet):
-        end = time.monotonic() + 300
+        end = time.monotonic() + {PATIENCE_S}
         while t >= self.held_before():
+            Path(f"held-{{self.gate}}").touch()
             assert time.monotonic() < end, "the gate was never opened"
             time.sleep(0.01)
         return super().round(state, t, fleet)
 
     def held_before(self):
         try:
-            return int(Path(f"gate-{self.gate}").read_text())
+            return int(Path(f"gate-{{self.gate}}").read_text())
         except FileNotFoundError:
             return 1_000_000
 """
@@ -42,7 +47,14 @@ class Gates:
 
     def hold(self, gate: str = "a", *, before: int) -> None:
         """Hold runs with this gate that start from now on before a round; the first one is 0."""
+        (self._folder / f"held-{gate}").unlink(missing_ok=True)
         (self._folder / f"gate-{gate}").write_text(str(before))
+
+    def wait(self, process: "subprocess.Popen[Any]", gate: str = "a") -> None:
+        """Wait until a run that the process has started is held; all before counts as done."""
+        held = self._folder / f"held-{gate}"
+        wait_until(lambda: held.exists() or process.poll() is not None)
+        assert held.exists(), f"ended with code {process.returncode}"
 
     def open(self, gate: str = "a") -> None:
         """Let runs with this gate pass."""

@@ -4,7 +4,7 @@ import os
 import signal
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +50,11 @@ class TwoNodes:
 
     def kill_a_worker(self) -> int | None:
         """Kill a process in the middle of a job, if there is one now; return which."""
-        pids = self.training()
-        if not pids:
-            return None
-        os.kill(pids[0], signal.SIGKILL)
-        return pids[0]
+        for pid in self.training():
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(pid, signal.SIGKILL)
+                return pid
+        return None
 
 
 @contextmanager

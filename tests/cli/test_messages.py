@@ -15,6 +15,7 @@ from PIL import Image
 from fedorbit.cli import output
 from tests.cli.answers import one_sentence
 from tests.orbits.element_files import made_satellite, omm_json
+from tests.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -169,14 +170,14 @@ def test_bad_input_as_a_process(process) -> None:
 
 def test_ctrl_c_is_answered_at_once_and_leaves_nothing(own_cache: Path, tmp_path: Path) -> None:
     line = [sys.executable, "-m", "fedorbit", "data", "partition"]
-    big = ["-o", "data.synthetic.samples=2000000"]
+    big = ["-o", "data.synthetic.samples=400000"]
     running = subprocess.Popen(line + big, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     try:
         while not list(own_cache.glob(".synthetic-*.partial/images.npy")):
             assert running.poll() is None
             time.sleep(0.05)
         running.send_signal(signal.SIGINT)
-        _, message = running.communicate(timeout=60)
+        _, message = running.communicate(timeout=PATIENCE_S)
     finally:
         running.kill()
     assert running.returncode == 130

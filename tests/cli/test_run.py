@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from fedorbit.config import load_config
 from fedorbit.simulation.records import method_folder, read_records
 from tests.gates import METHOD, Gates
+from tests.patience import PATIENCE_S
 from tests.simulation.test_runs import timeless
 
 COMMAND = str(Path(sys.executable).with_name("fedorbit"))
@@ -127,12 +127,9 @@ def test_stopped_by_a_signal_and_resumed(
     gates.hold(before=7)
     command = [COMMAND, *arguments, "--out", "stopped"]
     running = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    records = folders["stopped"] / "records.jsonl"
-    while not (records.exists() and records.read_bytes().count(b"\n") == 7):
-        assert running.poll() is None
-        time.sleep(0.01)
+    gates.wait(running)
     running.send_signal(number)
-    _, message = running.communicate(timeout=60)
+    _, message = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 128 + number
     assert "nothing is lost: go on with `fedorbit run --resume stopped`" in message
     assert "Traceback" not in message

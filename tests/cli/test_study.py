@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from fedorbit.simulation.records import method_folder
 from fedorbit.studies import load_study
 from tests.gates import METHOD, Gates
+from tests.patience import PATIENCE_S
 from tests.studies import small
 
 GRIDS = """
@@ -91,12 +91,9 @@ def test_ctrl_c_keeps_what_there_is(gates: Gates, tmp_path: Path) -> None:
     running = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     [cell] = load_study(tmp_path / "tiny.toml").runs
     folder = method_folder(tmp_path / "o" / cell.slug, METHOD)
-    records = folder / "records.jsonl"
-    while not (records.exists() and records.read_bytes().count(b"\n") == 7):
-        assert running.poll() is None
-        time.sleep(0.01)
+    gates.wait(running)
     running.send_signal(signal.SIGINT)
-    _, message = running.communicate(timeout=60)
+    _, message = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 130
     assert message == "stopped; nothing is lost: the same command goes on\n"
     # The checkpoint is of the last whole round, not of the last multiple of three.

@@ -25,6 +25,7 @@ from fedorbit.data.cache import (
 from fedorbit.data.stream import Chunk
 from fedorbit.errors import DataError
 from tests.data.source_fixtures import class_files, small_stream, write_folder
+from tests.patience import PATIENCE_S
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -344,7 +345,7 @@ def test_full_disk_names_the_file_and_its_size(own_cache):
             print(error)
         """
     )
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=PATIENCE_S)
     assert (
         f"{own_cache}/small/images.npy cannot be written (it needs 160,128 bytes): File too large"
         in output
@@ -372,7 +373,7 @@ def test_killed_writer_is_cleaned_up_after(own_cache):
     process = run_python(SLOW_WRITER)
     assert process.stdout.readline() == "wrote\n"
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     assert len(left_over(own_cache)) == 1 and prepared_names() == ()
     (own_cache / ".small.x.0badcafe.partial").mkdir()  # of the dataset "small.x": not ours
     write()
@@ -419,7 +420,7 @@ def test_second_writer_waits_and_says_so(own_cache):
     progress = LetGo()
     with dataset_lock("small", progress=progress), dataset_lock("small"):
         assert progress.events[0][0] == "waiting for another process that prepares small"
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
 
 
 def test_two_processes_prepare_once(own_cache, tmp_path):
@@ -436,6 +437,6 @@ def test_two_processes_prepare_once(own_cache, tmp_path):
     for process in processes:
         process.stdin.write("\n")
         process.stdin.flush()
-    outputs = [process.communicate(timeout=60) for process in processes]
+    outputs = [process.communicate(timeout=PATIENCE_S) for process in processes]
     assert sorted(output for output, _ in outputs) == ["pictures 40 False\n", "pictures 40 True\n"]
     assert left_over(own_cache) == []

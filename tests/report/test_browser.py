@@ -14,6 +14,7 @@ import pytest
 from fedorbit.report.page import write_page
 from fedorbit.report.replicates import compare
 from fedorbit.report.runfiles import read_runs
+from tests.patience import PATIENCE_S
 from tests.report.run_folders import EVIL, world, write_run, write_sweep
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -32,6 +33,7 @@ class Opened:
 
     def __init__(self, browser, file: Path, width: int = 1200, scheme: str = "light") -> None:
         self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.page.set_default_timeout(1000 * PATIENCE_S)
         self.complaints: list[str] = []
         self.requests: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))

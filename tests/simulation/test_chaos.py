@@ -11,17 +11,19 @@ KILLS = 20
 
 # One process imports PyTorch once and forks a child per attempt, which is killed after a random
 # while, so that all phases of a run are hit, starting included. A run that ends nevertheless is
-# followed by another one, until there were enough kills.
+# followed by another one, until there were enough kills, half of them of runs with a record. On a
+# slow machine that takes longer whiles.
 HARNESS = """
 import os, random, signal, sys, time
 from pathlib import Path
 import fedorbit as fo
+import fedorbit.report.run_figures  # once, and not in each child
 from fedorbit.simulation import runs
 from tests.simulation.test_runs import small
 
 runs_folder, kills = Path(sys.argv[1]), int(sys.argv[2])
 config = small(run={"rounds": 40, "method": ["fedorbit", "ditto"]}, engine={"checkpoint_every": 4})
-rng, killed, ended = random.Random(0), 0, 0
+rng, killed, killed_in_rounds, ended = random.Random(0), 0, 0, 0
 while True:
     folder = runs_folder / str(ended)
     child = os.fork()
@@ -31,15 +33,17 @@ while True:
             runs.resume(folder) if started else runs.run(config, folder)
         finally:
             os._exit(0)
-    if killed < kills:
-        time.sleep(rng.uniform(0.01, 0.35))
+    enough = killed >= kills and killed_in_rounds >= kills / 2
+    if not enough:
+        time.sleep(rng.uniform(0.01, 0.35) * max(1, killed / kills))
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         killed += 1
+        killed_in_rounds += any(folder.glob("*/records.jsonl"))
         continue
     ended += 1
-    if killed >= kills:
+    if enough:
         break
 print(killed)
 """
@@ -59,7 +63,7 @@ def run_killed(folder: Path, kills: int) -> int:
 
 def test_killed_again_and_again(tmp_path: Path) -> None:
     assert run_killed(tmp_path / "alone", 0) == 0
-    assert run_killed(tmp_path / "killed", KILLS) == KILLS
+    assert run_killed(tmp_path / "killed", KILLS) >= KILLS
     for method in ("fedorbit", "ditto"):
         alone = read_records(tmp_path / "alone" / "0" / method)
         assert len(alone) == 40

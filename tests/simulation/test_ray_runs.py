@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,8 +20,9 @@ from fedorbit.config.schema import RunSection, ScheduleSection
 from fedorbit.errors import ClusterError
 from fedorbit.learning import ray_engine
 from fedorbit.simulation import loop
-from fedorbit.simulation.records import method_folder, read_records
+from fedorbit.simulation.records import read_records
 from tests.gates import METHOD, Gates
+from tests.patience import wait_until
 from tests.simulation.test_runs import small, timeless
 from tests.two_nodes import TwoNodes
 
@@ -104,13 +104,11 @@ def test_the_driver_is_killed_and_the_run_resumed(
     command = [sys.executable, "-m", "fedorbit", "run", "config.toml", "--out", "run"]
     with (tmp_path / "output").open("w") as output:
         driver = subprocess.Popen(command, cwd=tmp_path, stdout=output, stderr=output)
-    records = method_folder(tmp_path / "run", METHOD) / "records.jsonl"
-    while not (records.exists() and records.read_bytes().count(b"\n") == 3):
-        assert driver.poll() is None, (tmp_path / "output").read_text()
-        time.sleep(0.005)
+    gates.wait(driver)
+    gates.open()
+    wait_until(lambda: joined.training() or driver.poll() is not None)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
-    gates.open()
     resumed = fo.resume(tmp_path / "run")
     assert timeless(resumed.runs[0].records) == alone
 
@@ -119,7 +117,7 @@ def test_a_worker_is_killed_in_the_middle_of_a_round(
     joined: TwoNodes, alone: list[dict], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     result, killed = disturbed(joined.kill_a_worker, tmp_path)
-    assert not Path(f"/proc/{killed}").exists()
+    wait_until(lambda: not Path(f"/proc/{killed}").exists())
     assert timeless(result.runs[0].records) == alone
     assert capfd.readouterr().out == ""  # what Ray has to say about it
 
@@ -157,10 +155,7 @@ def test_a_stop_is_answered_while_others_train(joined: TwoNodes, tmp_path: Path)
     assert 2 <= rounds < 400
     # A record that was written in the very moment of the stop belongs to a round that was given up.
     assert len(read_records(tmp_path / "run" / "fedorbit")) - rounds in (0, 1)
-    until = time.monotonic() + 30
-    while joined.training():  # cancelled, not waited for
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_until(lambda: not joined.training())  # cancelled, not waited for
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from fedorbit.studies import OnRay, Progress, Study, load_study, run, status
 from fedorbit.studies.folders import is_claimed
 from fedorbit.studies.grid import Cell
 from tests.gates import METHOD, Gates
+from tests.patience import wait_until
 from tests.simulation.test_runs import timeless
 from tests.studies import small
-from tests.studies.test_runner import records_of, wait_until
 
 ray = pytest.importorskip("ray", reason="needs the extra fedorbit[ray]")
 # Ray's own threads and sockets are not ours to close.
@@ -78,6 +78,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         # What killed workers leave behind goes with the test; Ray's sockets need a short path.
         patched.setenv("RAY_TMPDIR", tempfile.gettempdir())
         patched.setenv("TMPDIR", str(tmp_path_factory.mktemp("nodes")))
+        patched.setenv("FEDORBIT_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield from _two_nodes(Cluster)
 
 
@@ -178,7 +179,7 @@ def test_the_driver_is_stopped_and_killed(cluster: Any, gates: Gates, tmp_path: 
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
-            wait_until(lambda: records_of(out, cell.slug) == rounds)
+            gates.wait(process)
             os.kill(process.pid, number)
             told = process.communicate()
         wait_until(lambda: not is_claimed(out, cell.slug))

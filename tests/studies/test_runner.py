@@ -5,9 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,10 +21,9 @@ from fedorbit.studies.places import Ended
 from fedorbit.studies.processes import default_jobs
 from fedorbit.studies.runner import _Runner, time_left_s
 from tests.gates import METHOD, Gates
+from tests.patience import PATIENCE_S, wait_until
 from tests.simulation.test_runs import timeless
 from tests.studies import small
-
-PATIENCE_S = 300.0
 
 
 def study_process(path: Path, out: Path, *more: str) -> "subprocess.Popen[str]":
@@ -38,18 +36,6 @@ def study_process(path: Path, out: Path, *more: str) -> "subprocess.Popen[str]":
     )
 
 
-def wait_until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
-
-
-def records_of(out: Path, slug: str) -> int:
-    found = list((out / slug).glob("*/records.jsonl"))
-    return found[0].read_bytes().count(b"\n") if found else 0
-
-
 def children(process: "subprocess.Popen[str]") -> list[int]:
     listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     return [int(pid) for pid in listed.read_text().split()]
@@ -57,7 +43,8 @@ def children(process: "subprocess.Popen[str]") -> list[int]:
 
 def kill(*pids: int) -> None:
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # a worker ends with its parent
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_killed_in_the_middle_and_resumed(gates: Gates, tmp_path: Path) -> None:
@@ -71,7 +58,7 @@ def test_killed_in_the_middle_and_resumed(gates: Gates, tmp_path: Path) -> None:
 
     gates.hold("a", before=7)
     whole = study_process(path, out, "--jobs", "1")
-    wait_until(lambda: records_of(out, first) == 7)
+    gates.wait(whole, "a")
     kill(whole.pid, *children(whole))
     whole.communicate()
     wait_until(lambda: not is_claimed(out, first))  # the dead worker's lock goes with it, soon
@@ -81,7 +68,7 @@ def test_killed_in_the_middle_and_resumed(gates: Gates, tmp_path: Path) -> None:
     gates.open("a")
     gates.hold("b", before=8)
     parent = study_process(path, out, "--jobs", "1")
-    wait_until(lambda: records_of(out, second) == 8)
+    gates.wait(parent, "b")
     kill(parent.pid)
     parent.communicate()
     wait_until(lambda: not is_claimed(out, second))

@@ -13,6 +13,7 @@ from fedorbit.learning.kernel import (
     KernelCancelled,
 )
 from tests.learning.kernel.cases import SGD, make_case, needs_kernel
+from tests.patience import PATIENCE_S
 
 
 @needs_kernel
@@ -191,4 +192,4 @@ def test_cancel_flag_is_polled_while_running() -> None:
             running.result(timeout=0.1)
         flag[0] = 1
         with pytest.raises(KernelCancelled):
-            running.result(timeout=1)
+            running.result(timeout=PATIENCE_S)
