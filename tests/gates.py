@@ -46,15 +46,19 @@ class Gates:
         (folder / "gated.py").write_text(_MODULE)
 
     def hold(self, gate: str = "a", *, before: int) -> None:
-        """Hold runs with this gate that start from now on before a round; the first one is 0."""
+        """Hold runs with this gate, none of them started yet, before a round; the first is 0."""
         (self._folder / f"held-{gate}").unlink(missing_ok=True)
         (self._folder / f"gate-{gate}").write_text(str(before))
 
     def wait(self, process: "subprocess.Popen[Any]", gate: str = "a") -> None:
-        """Wait until a run that the process has started is held; all before counts as done."""
-        held = self._folder / f"held-{gate}"
-        wait_until(lambda: held.exists() or process.poll() is not None)
-        assert held.exists(), f"ended with code {process.returncode}"
+        """Wait until a run that the process began is held; its rounds before are done."""
+        wait_until(lambda: self.is_held(gate) or process.poll() is not None)
+        if not self.is_held(gate):
+            raise AssertionError(f"ended with code {process.returncode}: {process.communicate()}")
+
+    def is_held(self, gate: str = "a") -> bool:
+        """Tell whether a run stands before this gate, or did since it was closed."""
+        return (self._folder / f"held-{gate}").exists()
 
     def open(self, gate: str = "a") -> None:
         """Let runs with this gate pass."""

@@ -6,9 +6,9 @@ from collections.abc import Callable
 PATIENCE_S = 300.0
 
 
-def wait_until(true: Callable[[], object]) -> None:
+def wait_until(condition: Callable[[], object]) -> None:
     """Wait until something is so."""
     end = time.monotonic() + PATIENCE_S
-    while not true():
+    while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.01)

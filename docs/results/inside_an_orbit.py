@@ -2,10 +2,11 @@
 
     python docs/results/inside_an_orbit.py --orbit 2 --rounds 14 -o partition.scheme=pathological
 
-Per round it prints, for every class of the orbit, the share of its test images that are recognised:
-by the model that the orbit starts with, by each satellite after training, by their mean weighted by
-samples, and by the mean that FedOrbit takes. Beside each satellite stands how far it moved its
-features, summed over all elements, each of which FedOrbit weights by its own movement.
+Per round, or per intra-orbit round where there are several (orbits in view have two), it prints for
+every class of the orbit the share of its test images that are recognised: by the model that the
+orbit starts with, by each satellite after training, by their mean weighted by samples, and by the
+mean that FedOrbit takes. Beside each satellite stands how far it moved its features, summed over
+all elements, each of which FedOrbit weights by its own movement.
 """
 
 import argparse
@@ -64,7 +65,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("-o", dest="overrides", action="append", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
-    world = build_world(fo.load_config(arguments.config, arguments.overrides))
+    config = fo.load_config(arguments.config, arguments.overrides)
+    world = build_world(config)
     with world.engine() as engine:
         watcher = Watcher(world, engine, arguments.orbit)
 
@@ -77,7 +79,7 @@ def main() -> None:
                     watcher.tell(fleet, t, start, trained, mean)
                 return mean
 
-        method, fleet = Watched(), world.fleet(engine)
+        method, fleet = Watched(**config.methods.get("fedorbit", {})), world.fleet(engine)
         state = method.start(fleet)
         for t in range(arguments.rounds):
             state = method.round(state, t, fleet)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedorbit.config import load_config
+from fedorbit.simulation.checkpoint import load_newest
 from fedorbit.simulation.records import method_folder, read_records
 from tests.gates import METHOD, Gates
 from tests.patience import PATIENCE_S
@@ -134,6 +135,7 @@ def test_stopped_by_a_signal_and_resumed(
     assert "nothing is lost: go on with `fedorbit run --resume stopped`" in message
     assert "Traceback" not in message
     assert not (folders["stopped"] / "summary.json").exists()
+    assert load_newest(folders["stopped"]).rounds_done == 7
 
     gates.open()
     fedorbit("run", "--resume", "stopped", "--json")

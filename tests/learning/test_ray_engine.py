@@ -114,13 +114,11 @@ def test_all_nodes_train_though_one_has_the_models(
 
     engine.run({orbit: program(orbit) for orbit in range(8)})  # processes start
     shares = []
-    for _ in range(10):  # a node that is held up for a moment gets less
+    for _ in range(7):  # a node that is held up for a moment gets less
         trained = engine.run({orbit: program(orbit) for orbit in range(8)})
         done = Counter(node for nodes in trained.values() for node in nodes)
         shares.append(min(done.values()) if len(done) == 2 else 0)
-        if shares[-1] >= 24:
-            return
-    raise AssertionError(f"{shares} of 64")  # 16 if Ray decides by where the models are
+    assert np.median(shares) >= 24, shares  # of 64; 16 if Ray decides by where the models are
 
 
 def test_a_node_that_would_give_other_bits_is_refused(ray: ModuleType) -> None:

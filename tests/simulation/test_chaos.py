@@ -11,8 +11,8 @@ KILLS = 20
 
 # One process imports PyTorch once and forks a child per attempt, which is killed after a random
 # while, so that all phases of a run are hit, starting included. A run that ends nevertheless is
-# followed by another one, until there were enough kills, half of them of runs with a record. On a
-# slow machine that takes longer whiles.
+# followed by another one, until there were enough kills, half of them of a child that had done a
+# round. On a slow machine that takes longer whiles.
 HARNESS = """
 import os, random, signal, sys, time
 from pathlib import Path
@@ -21,11 +21,17 @@ import fedorbit.report.run_figures  # once, and not in each child
 from fedorbit.simulation import runs
 from tests.simulation.test_runs import small
 
+
+def recorded(folder):
+    return sum(path.stat().st_size for path in folder.glob("*/records.jsonl"))
+
+
 runs_folder, kills = Path(sys.argv[1]), int(sys.argv[2])
 config = small(run={"rounds": 40, "method": ["fedorbit", "ditto"]}, engine={"checkpoint_every": 4})
 rng, killed, killed_in_rounds, ended = random.Random(0), 0, 0, 0
 while True:
     folder = runs_folder / str(ended)
+    recorded_before = recorded(folder)
     child = os.fork()
     if child == 0:
         try:
@@ -40,7 +46,7 @@ while True:
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         killed += 1
-        killed_in_rounds += any(folder.glob("*/records.jsonl"))
+        killed_in_rounds += recorded(folder) > recorded_before
         continue
     ended += 1
     if enough:

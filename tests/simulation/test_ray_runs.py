@@ -20,7 +20,7 @@ from fedorbit.config.schema import RunSection, ScheduleSection
 from fedorbit.errors import ClusterError
 from fedorbit.learning import ray_engine
 from fedorbit.simulation import loop
-from fedorbit.simulation.records import read_records
+from fedorbit.simulation.records import method_folder, read_records
 from tests.gates import METHOD, Gates
 from tests.patience import wait_until
 from tests.simulation.test_runs import small, timeless
@@ -99,16 +99,21 @@ def test_the_driver_is_killed_and_the_run_resumed(
 ) -> None:
     config = work(kind="ray", ray_address=joined.address, checkpoint_every=1)
     config = config.model_copy(update={"run": RunSection(method=(METHOD,), rounds=ROUNDS)})
-    gates.hold(before=3)
+    gates.hold(before=4)  # so that it cannot end before it is killed
     (tmp_path / "config.toml").write_text(dumps(config))
     command = [sys.executable, "-m", "fedorbit", "run", "config.toml", "--out", "run"]
     with (tmp_path / "output").open("w") as output:
         driver = subprocess.Popen(command, cwd=tmp_path, stdout=output, stderr=output)
-    gates.wait(driver)
-    gates.open()
-    wait_until(lambda: joined.training() or driver.poll() is not None)
+    records = method_folder(tmp_path / "run", METHOD) / "records.jsonl"
+
+    def is_in_the_middle() -> bool:
+        has_records = records.exists() and records.stat().st_size > 0
+        return has_records and bool(joined.training())
+
+    wait_until(lambda: is_in_the_middle() or gates.is_held() or driver.poll() is not None)
     driver.send_signal(signal.SIGKILL)
-    driver.wait()
+    assert driver.wait() == -signal.SIGKILL, (tmp_path / "output").read_text()
+    gates.open()
     resumed = fo.resume(tmp_path / "run")
     assert timeless(resumed.runs[0].records) == alone
 
@@ -155,7 +160,7 @@ def test_a_stop_is_answered_while_others_train(joined: TwoNodes, tmp_path: Path)
     assert 2 <= rounds < 400
     # A record that was written in the very moment of the stop belongs to a round that was given up.
     assert len(read_records(tmp_path / "run" / "fedorbit")) - rounds in (0, 1)
-    wait_until(lambda: not joined.training())  # cancelled, not waited for
+    wait_until(lambda: not joined.training())  # nobody is left
 
 
 @pytest.mark.parametrize(

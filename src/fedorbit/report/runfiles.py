@@ -186,4 +186,5 @@ def _read_method(run: RunFolder, method: str) -> MethodRecords:
     folder = method_folder(run.path, method)
     if not (folder / RECORDS).exists():
         return MethodRecords(run, method, [], None)
-    return MethodRecords(run, method, read_records(folder), read_summary(folder))
+    summary = read_summary(folder)  # before the records, which another process may just be adding
+    return MethodRecords(run, method, read_records(folder), summary)

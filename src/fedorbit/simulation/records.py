@@ -54,7 +54,10 @@ def method_folder(folder: Path, method: str) -> Path:
 
 
 def read_records(folder: Path) -> list[Record]:
-    """Read the records of a run; a last line cut by a crash is left out, unless it was finished."""
+    """Read the records of a run; a last line that a crash has cut is left out.
+
+    In a run that was finished, missing rounds are an error.
+    """
     summary = read_summary(folder)  # written after all records, so read before them
     try:
         lines = (folder / RECORDS).read_bytes().split(b"\n")

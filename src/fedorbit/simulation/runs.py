@@ -173,6 +173,7 @@ def _run_all(
                     stop.folder = folder
                     raise
             else:
+                read_records(target)  # fails at once if they are damaged, not after all others
                 watchers.catch_up(name, summary)
             runs.append(MethodRun(name, target, summary))
     write_accuracy_figure(folder, {r.method: r.records for r in runs})
