@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from fedorbit import user_code
 from tests.gates import Gates
 from tests.two_nodes import TwoNodes, start_two_nodes
 
@@ -32,11 +33,19 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return cache
 
 
+@pytest.fixture(autouse=True)
+def own_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test allow code for another one, nor read the user's own settings."""
+    monkeypatch.setattr(user_code, "_allowed", set())
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+
+
 @pytest.fixture
 def gates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gates]:
     """A method in the current folder, `tests.gates.METHOD`, whose runs can be held before a round."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    user_code.allow_code("gated")
     yield Gates(tmp_path)
     sys.modules.pop("gated", None)
 

@@ -6,26 +6,41 @@ result = fo.run(fo.load_config("quickstart"))
 table = pandas.DataFrame(result.table())
 """
 
-from importlib import import_module
-from importlib.metadata import version
-from typing import Any
+TYPE_CHECKING = False  # as in typing, which takes longer to import than all of this
+if TYPE_CHECKING:
+    from typing import Any
 
-__version__ = version("fedorbit")
-__all__ = ["Config", "Method", "RunResult", "StopRequested", "load_config", "resume", "run"]
+__all__ = [
+    "Config",
+    "Method",
+    "RunResult",
+    "StopRequested",
+    "allow_code",
+    "load_config",
+    "resume",
+    "run",
+]
 
 _HOMES = {
     "Config": "fedorbit.config",
     "load_config": "fedorbit.config",
     "Method": "fedorbit.methods",
     "RunResult": "fedorbit.simulation.runs",
-    "StopRequested": "fedorbit.simulation.loop",
+    "StopRequested": "fedorbit.stopping",
+    "allow_code": "fedorbit.user_code",
     "resume": "fedorbit.simulation.runs",
     "run": "fedorbit.simulation.runs",
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Import on first use: PyTorch takes a second, and most commands do without it."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("fedorbit")
     if name not in _HOMES:
         raise AttributeError(f"module 'fedorbit' has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(_HOMES[name]), name)

@@ -2,9 +2,28 @@
 
 import os
 import secrets
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+PARTIAL = ".*.partial*"
+"""Names of files that are being written, or that a killed process has left."""
+LONG_WRITTEN_S = 3600.0
+"""No file takes that long to write."""
+
+
+def remove_leftovers(*folders: Path, older_than_s: float = 0.0) -> None:
+    """Remove what killed processes have left half-written.
+
+    Where another process may be writing, an age tells its files from leftovers.
+    """
+    latest = time.time() - older_than_s
+    for folder in folders:
+        for path in folder.glob(PARTIAL):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime <= latest:
+                    path.unlink()
 
 
 @contextmanager

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fedorbit.cli import main, output
+from fedorbit.cli import output
+from fedorbit.cli.commands import execute
 from tests.cli.answers import Done
 
 
@@ -19,10 +20,9 @@ def fedorbit(
     monkeypatch.setattr(output.stdout, "width", 100)
 
     def run(*arguments: str, code: int = 0) -> Done:
-        with pytest.raises(SystemExit) as stop:
-            main(arguments)
+        ended = execute(arguments)
         done = Done(*capsys.readouterr())
-        assert (stop.value.code or 0) == code, done.stderr
+        assert ended == code, done.stderr
         return done
 
     return run

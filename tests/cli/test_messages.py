@@ -181,7 +181,7 @@ def test_ctrl_c_is_answered_at_once_and_leaves_nothing(own_cache: Path, tmp_path
     finally:
         running.kill()
     assert running.returncode == 130
-    assert message == "fedorbit: interrupted\n"
+    assert message == "fedorbit: stopped by SIGINT\n"
     assert not list(own_cache.glob(".*partial*"))
     assert not list(own_cache.glob("synthetic*"))
 
@@ -192,14 +192,14 @@ def test_ctrl_c_is_answered_at_once_and_leaves_nothing(own_cache: Path, tmp_path
 @pytest.mark.parametrize("while_importing", ["numpy", "typer"])
 def test_ctrl_c_while_the_program_loads_is_no_traceback(begin: str, while_importing: str) -> None:
     code = f"""
-import sys
+import signal, sys
 class CtrlC:
     def find_spec(self, name, *rest):
         if name == {while_importing!r}:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 sys.meta_path.insert(0, CtrlC())
 {begin}
 """
     line = [sys.executable, "-c", code, "--version"]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (130, "fedorbit: interrupted\n")
+    assert (done.returncode, done.stderr) == (130, "fedorbit: stopped by SIGINT\n")

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from fedorbit.config import load_config
-from fedorbit.simulation.checkpoint import load_newest
 from fedorbit.simulation.records import method_folder, read_records
 from tests.gates import METHOD, Gates
 from tests.patience import PATIENCE_S
-from tests.simulation.test_runs import timeless
+from tests.simulation.test_runs import newest_checkpoint, timeless
 
 COMMAND = str(Path(sys.executable).with_name("fedorbit"))
 SMALL = [
@@ -132,13 +131,14 @@ def test_stopped_by_a_signal_and_resumed(
     running.send_signal(number)
     _, message = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 128 + number
-    assert "nothing is lost: go on with `fedorbit run --resume stopped`" in message
+    told = "nothing is lost: go on with `fedorbit run --resume stopped --allow-code gated`"
+    assert told in message
     assert "Traceback" not in message
     assert not (folders["stopped"] / "summary.json").exists()
-    assert load_newest(folders["stopped"]).rounds_done == 7
+    assert newest_checkpoint(folders["stopped"]).rounds_done == 7
 
     gates.open()
-    fedorbit("run", "--resume", "stopped", "--json")
+    fedorbit("run", "--resume", "stopped", "--allow-code", "gated", "--json")
     fedorbit(*arguments, "--out", "alone", "--json")
     stopped, alone = (read_records(folder) for folder in folders.values())
     assert len(alone) == 20

@@ -88,6 +88,7 @@ def test_ctrl_c_keeps_what_there_is(gates: Gates, tmp_path: Path) -> None:
     small.write_study(tmp_path, f'[common]\nmethod = ["{METHOD}"]\nrun.rounds = [20]')
     gates.hold(before=7)
     command = [sys.executable, "-m", "fedorbit", "study", "run", "tiny.toml", "--out", "o"]
+    command += ["--allow-code", "gated"]
     running = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     [cell] = load_study(tmp_path / "tiny.toml").runs
     folder = method_folder(tmp_path / "o" / cell.slug, METHOD)

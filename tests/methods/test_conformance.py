@@ -1,5 +1,7 @@
 """All shipped methods, in their variants, stand the conformance suite."""
 
+from examples.trimmed_mean import TrimmedMean
+
 from fedorbit.methods import METHODS, make_method
 from fedorbit.methods.apfl import APFL
 from fedorbit.methods.centralised import Centralised
@@ -81,9 +83,9 @@ class TestAPFLByTorch(MethodConformance):
 
 
 class TestTheExample(MethodConformance):
-    """The documented method of one's own, found as a user's would be."""
+    """The documented method of one's own."""
 
-    method = make_method("examples.trimmed_mean:TrimmedMean", {"trim": 1})
+    method = TrimmedMean(trim=1)
 
 
 def test_no_method_is_forgotten() -> None:

@@ -174,7 +174,8 @@ def test_seventy_two_orbits_are_drawn(browser, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "shell", {"fedavg": 50.0})
     records = folder / "fedavg" / "records.jsonl"
     rows = [json.loads(line) for line in records.read_text().splitlines()]
-    wide = [{**row, "orbit_accuracy": [float(o) for o in range(72)]} for row in rows]
+    many = {"orbit_accuracy": [*map(float, range(72))], "orbit_loss": [None] * 72}
+    wide = [{**row, **many, "epochs": [1] * 72} for row in rows]
     records.write_text("".join(json.dumps(row) + "\n" for row in wide))
     page = write_page(tmp_path / "page.html", compare(read_runs([folder])))
     opened = Opened(browser, page)

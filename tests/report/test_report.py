@@ -256,7 +256,8 @@ def test_long_runs_of_many_orbits_stay_a_small_page(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "long", {"fedavg": 50.0}, unfinished=("fedavg",))
     rows = []
     for t in range(3000):
-        rows.append({**record(t, 50.0), "orbit_accuracy": [50.123456] * 72})
+        many = {"orbit_accuracy": [50.123456] * 72, "orbit_loss": [None] * 72, "epochs": [1] * 72}
+        rows.append({**record(t, 50.0), **many})
     text = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / "fedavg" / "records.jsonl").write_text(text)
     comparison = compared(folder)
@@ -385,8 +386,8 @@ def test_time_and_charge_on_board_are_shown_if_recorded(tmp_path: Path) -> None:
     [
         (lambda f: (f / "config.toml").unlink(), "holds no run"),
         (lambda f: (f / "config.toml").write_text("a = 1"), "is not the configuration of a run"),
-        (lambda f: (f / "world.json").write_text("{"), "world.json is damaged"),
-        (lambda f: (f / "fedavg/records.jsonl").write_text("{\n{}\n"), "is damaged"),
+        (lambda f: (f / "world.json").write_text("{"), "world.json was damaged"),
+        (lambda f: (f / "fedavg/records.jsonl").write_text("{\n{}\n"), "was damaged"),
         (lambda f: (f / "fedavg/records.jsonl").write_text(""), "ends after 0 of 12 rounds"),
         (lambda f: (f / "fedavg/records.jsonl").unlink(), "no round is recorded yet"),
     ],

@@ -13,8 +13,6 @@ from fedorbit.orbits.contacts import find_contacts
 from fedorbit.orbits.service import Service
 from fedorbit.orbits.visibility import Schedule, round_times_s
 from fedorbit.scenario import build_constellation, build_stations
-from fedorbit.simulation import loop
-from fedorbit.simulation.checkpoint import load_newest
 from fedorbit.simulation.provenance import config_hash, what_counts
 from fedorbit.simulation.world import (
     build_world,
@@ -22,7 +20,7 @@ from fedorbit.simulation.world import (
     model_bytes,
 )
 from fedorbit.testing import assert_same
-from tests.simulation.test_runs import StopAfter, small, timeless
+from tests.simulation.test_runs import StopAfter, newest_checkpoint, small, timeless
 
 ENERGY = {"battery_wh": 0.01, "solar_w": 0.02, "training_w": 10.0, "initial_charge": 0.5}
 SCARCE = {"samples_per_s": 10.0, "speed_spread": 0.5, "deadline": True, "energy": ENERGY}
@@ -80,7 +78,7 @@ def test_a_run_knows_how_many_models_its_method_trains(tmp_path: Path) -> None:
         hurry = {"samples_per_s": speeds, "deadline": True}
         config = small(run={"method": "ditto"}, onboard=hurry)
         with pytest.warns(UserWarning, match="1 of 6 satellites never train"):
-            newest = load_newest(fo.run(config, tmp_path / f"{pass_s:.0f}").runs[0].folder)
+            newest = newest_checkpoint(fo.run(config, tmp_path / f"{pass_s:.0f}").runs[0].folder)
         assert newest is not None
         states.append(newest.state)
     assert_same(*states)
@@ -91,7 +89,7 @@ def test_a_run_knows_how_many_models_its_method_trains(tmp_path: Path) -> None:
 def test_stopped_and_resumed_with_the_same_charges(tmp_path: Path, t: int) -> None:
     config = small(onboard=SCARCE, run={"method": ["ditto", "fedorbit"]})
     whole = fo.run(config, tmp_path / "whole")
-    with pytest.raises(loop.StopRequested):
+    with pytest.raises(fo.StopRequested):
         fo.run(config, tmp_path / "stopped", progress=StopAfter("fedorbit", t))
     resumed = fo.resume(tmp_path / "stopped")
     for one, other in zip(whole.runs, resumed.runs, strict=True):

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import fedorbit as fo
-from fedorbit.cli import main
+from fedorbit.cli.commands import execute
 from fedorbit.cluster import ray_cluster
 from fedorbit.config import Config
 from fedorbit.config.files import dumps
 from fedorbit.config.schema import RunSection, ScheduleSection
-from fedorbit.errors import ClusterError
+from fedorbit.errors import ClusterError, RunError
 from fedorbit.learning import ray_engine
 from fedorbit.simulation import loop
 from fedorbit.simulation.records import method_folder, read_records
@@ -102,6 +102,7 @@ def test_the_driver_is_killed_and_the_run_resumed(
     gates.hold(before=4)  # so that it cannot end before it is killed
     (tmp_path / "config.toml").write_text(dumps(config))
     command = [sys.executable, "-m", "fedorbit", "run", "config.toml", "--out", "run"]
+    command += ["--allow-code", "gated"]
     with (tmp_path / "output").open("w") as output:
         driver = subprocess.Popen(command, cwd=tmp_path, stdout=output, stderr=output)
     records = method_folder(tmp_path / "run", METHOD) / "records.jsonl"
@@ -114,7 +115,9 @@ def test_the_driver_is_killed_and_the_run_resumed(
     driver.send_signal(signal.SIGKILL)
     assert driver.wait() == -signal.SIGKILL, (tmp_path / "output").read_text()
     gates.open()
-    resumed = fo.resume(tmp_path / "run")
+    with pytest.raises(RunError, match=r"asks for connections.*engine.ray_address"):
+        fo.resume(tmp_path / "run")
+    resumed = fo.resume(tmp_path / "run", config)
     assert timeless(resumed.runs[0].records) == alone
 
 
@@ -203,9 +206,7 @@ def test_a_wrong_address_leaves_no_folder(
     ray = pytest.importorskip("ray", reason="Ray is not installed; pip install 'fedorbit[ray]'")
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as stop:
-        main(["run", "--ray-address", "127.0.0.1:1", "--out", "run"])
-    assert stop.value.code == 2
+    assert execute(["run", "--ray-address", "127.0.0.1:1", "--out", "run"]) == 2
     assert capsys.readouterr().err.startswith("fedorbit: no Ray cluster answers at '127.0.0.1:1'")
     assert not (tmp_path / "run").exists()
 
@@ -213,7 +214,5 @@ def test_a_wrong_address_leaves_no_folder(
 def test_an_address_and_the_local_engine_exclude_each_other(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["run", "--ray-address", "127.0.0.1:1", "--engine", "local"])
-    assert stop.value.code == 2
+    assert execute(["run", "--ray-address", "127.0.0.1:1", "--engine", "local"]) == 2
     assert "cannot be used with --engine local; leave out one of the two" in capsys.readouterr().err

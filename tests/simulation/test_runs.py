@@ -18,6 +18,7 @@ from fedorbit.learning.engine import LocalEngine
 from fedorbit.learning.jobs import LocalJob, Trained
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.simulation import checkpoint, loop, runs
+from fedorbit.simulation.manifest import read_manifest
 from fedorbit.simulation.records import headline, read_records
 
 ROUNDS = 8
@@ -35,6 +36,15 @@ def small(**changes: object) -> Config:
     for key, value in changes.items():
         values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
     return Config.model_validate(values)
+
+
+def newest_checkpoint(folder: Path) -> checkpoint.Checkpoint:
+    """The newest checkpoint of a method."""
+    manifest = read_manifest(folder.parent)
+    assert manifest is not None
+    newest = checkpoint.load_newest(folder, manifest.run)
+    assert newest is not None
+    return newest
 
 
 def timeless(records: list[dict]) -> list[dict]:
@@ -116,14 +126,14 @@ def test_stopped_and_resumed_is_as_if_never_stopped(
     whole: fo.RunResult, tmp_path: Path, method: str, t: int
 ) -> None:
     folder = tmp_path / "stopped"
-    with pytest.raises(loop.StopRequested):
+    with pytest.raises(fo.StopRequested):
         fo.run(small(), folder, progress=StopAfter(method, t))
     assert len(read_records(folder / method)) == t + 1
     result = fo.resume(folder)
     for one, other in zip(whole.runs, result.runs, strict=True):
         assert timeless(one.records) == timeless(other.records)
         assert one.summary["accuracy"] == other.summary["accuracy"]
-        newest = [checkpoint.load_newest(run.folder) for run in (one, other)]
+        newest = [newest_checkpoint(run.folder) for run in (one, other)]
         for key, value in newest[0].state.items():
             np.testing.assert_array_equal(value, newest[1].state[key])
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -141,9 +151,9 @@ def test_stopped_while_others_train(
 
     monkeypatch.setattr(LocalEngine, "_train", interrupted)
     folder = tmp_path / "stopped"
-    with pytest.raises(loop.StopRequested):
+    with pytest.raises(fo.StopRequested):
         fo.run(small(run={"method": ["fedorbit"]}), folder)
-    kept = checkpoint.load_newest(folder / "fedorbit")
+    kept = newest_checkpoint(folder / "fedorbit")
     assert 0 < kept.rounds_done == len(read_records(folder / "fedorbit")) < ROUNDS
     assert timeless(fo.resume(folder).runs[0].records) == timeless(whole.runs[1].records)
 
@@ -160,14 +170,14 @@ def test_a_script_can_catch_a_stop_and_learns_the_folder(tmp_path: Path) -> None
 def test_a_second_stop_does_not_spoil_the_last_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: int
 ) -> None:
-    def impatient(folder: Path, done: checkpoint.Checkpoint) -> None:
+    def impatient(folder: Path, run: str, done: checkpoint.Checkpoint) -> None:
         signal.raise_signal(again)
-        checkpoint.save(folder, done)
+        checkpoint.save(folder, run, done)
 
     monkeypatch.setattr(loop, "save", impatient)
-    with pytest.raises(loop.StopRequested):
+    with pytest.raises(fo.StopRequested):
         fo.run(small(), tmp_path / "stopped", progress=StopAfter("fedavg", 1))
-    assert checkpoint.load_newest(tmp_path / "stopped" / "fedavg").rounds_done == 2
+    assert newest_checkpoint(tmp_path / "stopped" / "fedavg").rounds_done == 2
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -180,7 +190,7 @@ class Breaks(loop.NobodyWatches):
 def test_an_error_keeps_the_rounds_done(whole: fo.RunResult, tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         fo.run(small(), tmp_path / "broken", progress=Breaks())
-    assert checkpoint.load_newest(tmp_path / "broken" / "fedavg").rounds_done == 5
+    assert newest_checkpoint(tmp_path / "broken" / "fedavg").rounds_done == 5
     result = fo.resume(tmp_path / "broken")
     for one, other in zip(whole.runs, result.runs, strict=True):
         assert timeless(one.records) == timeless(other.records)
@@ -189,7 +199,7 @@ def test_an_error_keeps_the_rounds_done(whole: fo.RunResult, tmp_path: Path) -> 
 def test_a_full_disk_does_not_hide_the_error_but_is_told_on_a_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(folder: Path, done: checkpoint.Checkpoint) -> None:
+    def full(folder: Path, run: str, done: checkpoint.Checkpoint) -> None:
         raise OSError(errno.ENOSPC, "no space")
 
     monkeypatch.setattr(loop, "save", full)
@@ -208,7 +218,7 @@ def test_resuming_what_is_done_does_nothing(whole: fo.RunResult) -> None:
 
 
 def stopped_run(folder: Path) -> Path:
-    with pytest.raises(loop.StopRequested):
+    with pytest.raises(fo.StopRequested):
         fo.run(small(run={"method": "fedavg"}), folder, progress=StopAfter("fedavg", 6))
     assert [p.name for p in sorted((folder / "fedavg").glob("checkpoint-*"))] == [
         "checkpoint-00000006.json", "checkpoint-00000006.safetensors",
@@ -240,13 +250,13 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(
             vouch.write_text(json.dumps({**fields, "records_bytes": fields["records_bytes"] - 100}))
     with (
         pytest.warns(UserWarning, match=r"damaged checkpoint checkpoint-00000007.*00000006"),
-        pytest.raises(loop.StopRequested),
+        pytest.raises(fo.StopRequested),
     ):
         fo.resume(tmp_path / "stopped", progress=StopAfter("fedavg", 7))
     # The damaged one makes no room for itself: the two that are kept are whole.
-    assert checkpoint.load_newest(target).rounds_done == 8
+    assert newest_checkpoint(target).rounds_done == 8
     (target / "checkpoint-00000008.json").unlink()
-    assert checkpoint.load_newest(target).rounds_done in (6, 7)
+    assert newest_checkpoint(target).rounds_done in (6, 7)
     result = fo.resume(tmp_path / "stopped")
     assert timeless(result.runs[0].records) == timeless(whole.runs[0].records)
 
@@ -277,14 +287,16 @@ def test_no_whole_checkpoint_is_an_error(tmp_path: Path) -> None:
 def test_records_cut_short_are_an_error(tmp_path: Path) -> None:
     target = stopped_run(tmp_path / "stopped")
     (target / "records.jsonl").write_text("")
-    with pytest.raises(RunError, match="shorter than its checkpoint"):
+    with pytest.raises(RunError, match=r"records\.jsonl was damaged .*not what its checkpoint"):
         fo.resume(tmp_path / "stopped")
 
 
 def test_a_damaged_summary_is_an_error_and_can_be_made_again(whole: fo.RunResult) -> None:
     before, path = whole.runs[0].summary, whole.runs[0].folder / "summary.json"
     path.write_text("{")
-    with pytest.raises(RunError, match=r"summary\.json is damaged .*; remove it and `fedorbit run"):
+    with pytest.raises(
+        RunError, match=r"summary\.json was damaged .*; remove it and `fedorbit run"
+    ):
         fo.resume(whole.folder)
     path.unlink()
     again = fo.resume(whole.folder).runs[0].summary
@@ -295,9 +307,7 @@ def test_a_damaged_summary_is_an_error_and_can_be_made_again(whole: fo.RunResult
 
 def test_damaged_records_are_an_error(whole: fo.RunResult) -> None:
     (whole.runs[0].folder / "records.jsonl").write_text("{}\n{\n")
-    with pytest.raises(
-        RunError, match=r"records\.jsonl is damaged .*; run this configuration again"
-    ):
+    with pytest.raises(RunError, match=r"records\.jsonl was damaged .*line 1.*run this config"):
         fo.resume(whole.folder)
 
 
@@ -377,6 +387,7 @@ def test_a_wrong_method_is_refused_before_anything_is_written(tmp_path: Path) ->
 def test_a_method_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples")
     name = "trimmed_mean:TrimmedMean"
+    fo.allow_code("trimmed_mean")
     config = small(run={"method": name}, methods={name: {"trim": 0}})
     result = fo.run(config, tmp_path / "run")
     assert result.runs[0].folder.name == "trimmed_mean-TrimmedMean"
@@ -436,7 +447,7 @@ def test_without_events_records_do_not_speak_of_them(whole: fo.RunResult) -> Non
 def test_a_run_resumes_across_events(tmp_path: Path, t: int) -> None:
     config = small(events=EVENTS, run={"method": "fedorbit", "links": "causal"})
     never_stopped = fo.run(config, tmp_path / "whole").runs[0]
-    with pytest.raises(loop.StopRequested):
+    with pytest.raises(fo.StopRequested):
         fo.run(config, tmp_path / "stopped", progress=StopAfter("fedorbit", t))
     resumed = fo.resume(tmp_path / "stopped").runs[0]
     assert timeless(resumed.records) == timeless(never_stopped.records)

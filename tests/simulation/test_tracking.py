@@ -186,7 +186,7 @@ def test_a_resumed_run_goes_on_in_the_same_one(
     folder = tmp_path / "run"
     tracking = {**TENSORBOARD, **on_mlflow(mlflow_uri)}
     config = small(run={"method": "fedavg"}, engine={"checkpoint_every": 4}, tracking=tracking)
-    with pytest.raises(loop.StopRequested):
+    with pytest.raises(fo.StopRequested):
         fo.run(config, folder, progress=StopAfter("fedavg", 6))
     before = mlflow_run(mlflow_uri, folder, "fedavg")
     assert before.info.status == "KILLED"
@@ -194,7 +194,9 @@ def test_a_resumed_run_goes_on_in_the_same_one(
     if killed:  # without the last checkpoint, rounds 4 and 5 are done again
         for path in (folder / "fedavg").glob("checkpoint-00000007.*"):
             path.unlink()
-    fo.resume(folder)
+    with pytest.raises(RunError, match=r"asks for connections.*tracking.mlflow = true"):
+        fo.resume(folder)
+    fo.resume(folder, config)
     after = mlflow_run(mlflow_uri, folder, "fedavg")
     assert after.info.run_id == before.info.run_id
     assert after.info.status == "FINISHED"
@@ -206,7 +208,7 @@ def test_event_files_of_a_kill_at_the_worst_moment_are_read_once(tmp_path: Path)
     """A start writes the new event file, then removes the old one; in between there are two."""
     folder = tmp_path / "run"
     config = small(run={"method": "fedavg"}, tracking=TENSORBOARD)
-    with pytest.raises(loop.StopRequested):
+    with pytest.raises(fo.StopRequested):
         fo.run(config, folder, progress=StopAfter("fedavg", 4))
     [old] = (folder / "tensorboard" / "fedavg").iterdir()
     kept = old.read_bytes()
@@ -220,7 +222,7 @@ def test_event_files_of_a_kill_at_the_worst_moment_are_read_once(tmp_path: Path)
 @needs_tensorboard
 def test_a_tracker_that_comes_late_is_told_everything(mlflow_uri: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    with pytest.raises(loop.StopRequested):
+    with pytest.raises(fo.StopRequested):
         fo.run(small(), folder, progress=StopAfter("fedorbit", 3))
     changes = {"tracking": {**TENSORBOARD, **on_mlflow(mlflow_uri)}}
     fo.resume(folder, small(**changes))
@@ -237,7 +239,7 @@ def test_a_deleted_mlflow_run_is_made_again(mlflow_uri: str, tmp_path: Path) -> 
     fo.run(config, folder)
     first = mlflow_run(mlflow_uri, folder, "fedavg").info.run_id
     mlflow_client(mlflow_uri).delete_run(first)
-    fo.resume(folder)
+    fo.resume(folder, config)
     assert mlflow_run(mlflow_uri, folder, "fedavg").info.run_id != first
     assert_logged(mlflow_history(mlflow_uri, folder, "fedavg"), expected(folder, "fedavg"))
 

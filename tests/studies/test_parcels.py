@@ -50,12 +50,13 @@ def test_all_files_arrive_but_hidden_ones_and_other_runs(node: Path, tmp_path: P
     assert files_below(tmp_path / "home") == sent
 
 
-def test_who_vouches_is_written_last(node: Path) -> None:
+def test_files_are_written_after_those_that_they_count_on(node: Path) -> None:
     write(node, f"{METHOD}/summary.json", "summary")
+    write(node, f"{RUN}/run.json", "manifest")
     parcel = Mirror(node, RUN).changes()
     assert parcel is not None
     names = [Path(name).name for name in parcel.files]
-    assert names[0] == "records.jsonl"
+    assert names[:3] == ["config.toml", "run.json", "records.jsonl"]
     assert sorted(names[-3:]) == [
         "checkpoint-00000001.json",
         "checkpoint-00000002.json",

@@ -18,6 +18,7 @@ from fedorbit.simulation.records import method_folder, read_records
 from fedorbit.studies import OnRay, Progress, Study, load_study, run, status
 from fedorbit.studies.folders import is_claimed
 from fedorbit.studies.grid import Cell
+from fedorbit.user_code import allow_code
 from tests.gates import METHOD, Gates
 from tests.patience import wait_until
 from tests.simulation.test_runs import timeless
@@ -92,6 +93,7 @@ def _two_nodes(make: Any) -> Iterator[Any]:
 @pytest.fixture
 def fated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "fated.py").write_text(FATED_MODULE)
+    allow_code("fated")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
@@ -172,6 +174,7 @@ def test_the_driver_is_stopped_and_killed(cluster: Any, gates: Gates, tmp_path: 
     out, study = tmp_path / "out", load_study(path)
     [cell] = study.runs
     command = [sys.executable, "-m", "fedorbit", "study", "run", str(path), "--out", str(out)]
+    command += ["--allow-code", "gated"]
     command += ["--engine", "ray", "--ray-address", cluster.address]
 
     def interrupted_after(rounds: int, number: signal.Signals) -> subprocess.CompletedProcess[str]:

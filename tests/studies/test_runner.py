@@ -20,6 +20,7 @@ from fedorbit.studies.folders import RunState, claim, is_claimed, read_failure, 
 from fedorbit.studies.places import Ended
 from fedorbit.studies.processes import default_jobs
 from fedorbit.studies.runner import _Runner, time_left_s
+from fedorbit.user_code import allow_code
 from tests.gates import METHOD, Gates
 from tests.patience import PATIENCE_S, wait_until
 from tests.simulation.test_runs import timeless
@@ -28,7 +29,21 @@ from tests.studies import small
 
 def study_process(path: Path, out: Path, *more: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-m", "fedorbit", "study", "run", str(path), "--out", str(out), *more],
+        [
+            sys.executable,
+            "-m",
+            "fedorbit",
+            "study",
+            "run",
+            str(path),
+            "--out",
+            str(out),
+            *more,
+            "--allow-code",
+            "gated",
+            "--allow-code",
+            "counting",
+        ],
         cwd=path.parent,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -150,6 +165,7 @@ def test_failures_are_told_and_others_finish(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "raising.py").write_text(RAISING)
+    allow_code("raising")
     path = small.write_study(
         tmp_path,
         '[common]\nmethod = ["raising:Raising"]\n'

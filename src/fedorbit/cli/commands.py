@@ -18,6 +18,7 @@ from fedorbit.cli import EXIT_INTERRUPTED, config, data, doctor, orbits, report,
 from fedorbit.cli.app import App
 from fedorbit.cli.output import complain, stderr
 from fedorbit.errors import FedOrbitError
+from fedorbit.stopping import first_stop
 
 EXIT_BUG, EXIT_BAD_INPUT = 1, 2
 
@@ -80,14 +81,15 @@ def execute(arguments: Sequence[str] | None = None) -> int:
         code = app(
             [a for a in arguments if a != "--debug"], prog_name="fedorbit", standalone_mode=False
         )
-        if code == EXIT_INTERRUPTED:  # Typer has caught the Ctrl-C
-            _report(None, "interrupted", code, debug)
+        stop = first_stop()
+        if code == EXIT_INTERRUPTED and stop is not None:  # Typer has caught it
+            code = _report(None, str(stop), stop.exit_code, debug)
         sys.stdout.flush()  # here, where a broken pipe can be answered
     except (FedOrbitError, typer.TyperException) as error:
         code = _report(error, _sentence(error), EXIT_BAD_INPUT, debug)
     except (BrokenPipeError, SystemExit) as error:
         # The reader of our output (`head`, say) has seen enough. Typer and Rich answer that by
-        # leaving with 1; it is no error. Let the exit not complain either.
+        # leaving with 1; it is no error. The exit must not report it either.
         if not isinstance(error, BrokenPipeError) and not _is_broken_pipe(error.__context__):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

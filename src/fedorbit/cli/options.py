@@ -1,11 +1,13 @@
 """Options that several commands share."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fedorbit.config.files import preset_names
+from fedorbit.user_code import allow_code, allow_code_named_in
 
 
 def _complete_config(incomplete: str) -> list[str]:
@@ -42,3 +44,18 @@ OutFolder = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON document for scripts instead of tables.")
 ]
+AllowCode = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-code",
+        metavar="MODULE",
+        help="Import this module if a file names it as a method or model; repeatable. Modules "
+        "that are named with -m or -o need no permission.",
+    ),
+]
+
+
+def allow_typed_code(typed: Sequence[str], allowed: Sequence[str] | None) -> None:
+    """Allow the modules that stand on the command line, and no others."""
+    allow_code_named_in(typed)
+    allow_code(*(allowed or ()))

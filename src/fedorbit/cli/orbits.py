@@ -8,7 +8,14 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedorbit.cli.options import AsJson, ConfigArgument, OutFolder, Overrides
+from fedorbit.cli.options import (
+    AllowCode,
+    AsJson,
+    ConfigArgument,
+    OutFolder,
+    Overrides,
+    allow_typed_code,
+)
 from fedorbit.cli.output import (
     Column,
     RichProgress,
@@ -47,6 +54,7 @@ def orbits(
     contacts: Annotated[
         int, typer.Option("--contacts", metavar="N", min=0, help="List the first N contacts.")
     ] = 8,
+    allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a constellation: who is in view when, gaps, and every contact.
@@ -63,6 +71,7 @@ def orbits(
 
     fedorbit orbits quickstart -o link_rates.gs_uplink_mbps=0.02  [dim]rounds long enough[/dim]
     """
+    allow_typed_code(overrides or [], allow_code)
     settings = load_config(config, overrides or [])
     progress = RichProgress()
     constellation = build_constellation(settings)

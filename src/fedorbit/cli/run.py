@@ -1,7 +1,6 @@
 """`fedorbit run` and `fedorbit methods`: train a constellation."""
 
 import shlex
-import sys
 import warnings
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +10,13 @@ import rich.progress
 import typer
 
 from fedorbit.cli.onboard import print_onboard
-from fedorbit.cli.options import AsJson, OptionalConfigArgument, Overrides
+from fedorbit.cli.options import (
+    AllowCode,
+    AsJson,
+    OptionalConfigArgument,
+    Overrides,
+    allow_typed_code,
+)
 from fedorbit.cli.output import (
     Column,
     RichProgress,
@@ -26,6 +31,7 @@ from fedorbit.config import Config, load_config
 from fedorbit.config.files import literal
 from fedorbit.errors import ConfigError, RunError
 from fedorbit.simulation.records import Record
+from fedorbit.stopping import StopRequested
 
 DEFAULT = "quickstart"
 JSON_KEYS = (
@@ -85,6 +91,7 @@ def run(
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a constellation and compare methods.
@@ -109,9 +116,9 @@ def run(
     fedorbit run paper --ray-address 10.0.0.1:6379  [dim]the same result, on a cluster[/dim]
     """
     from fedorbit.simulation import runs  # PyTorch takes a second to import
-    from fedorbit.simulation.loop import StopRequested
 
     changes = [*(overrides or [])]
+    allow_typed_code([*changes, *(method or [])], allow_code)
     if method:
         changes.append(f"run.method=[{', '.join(repr(name) for name in method)}]")
     changes += [f"tracking.{tracker}=true" for tracker in track or []]
@@ -126,18 +133,18 @@ def run(
     warnings.showwarning = _show_warning
     try:
         if resume is not None:
-            given = None
-            if config or changes:
-                given = load_config(config or runs.config_file(resume), changes)
-            result = runs.resume(resume, given, progress=watcher, preparing=preparing)
+            given = load_config(config, changes) if config else None
+            result = runs.resume(
+                resume, given, overrides=changes, progress=watcher, preparing=preparing
+            )
         else:
             loaded = load_config(config or DEFAULT, changes)
             watcher.notice = _slow_path_notice(loaded)
             result = runs.run(loaded, out, progress=watcher, preparing=preparing)
     except StopRequested as stop:
-        command = shlex.join(["fedorbit", "run", "--resume", str(stop.folder)])
+        command = shlex.join(["fedorbit", "run", "--resume", str(stop.folder), *stop.options])
         stderr.print(f"{stop}; nothing is lost: go on with `{command}`", soft_wrap=True)
-        sys.exit(128 + stop.signal_number)
+        raise typer.Exit(stop.exit_code) from None
     if as_json:
         print_json({"runs": [_json_row(r.summary, r.folder) for r in result.runs]})
         return

@@ -1,6 +1,5 @@
 """`fedorbit study`: grids of runs, and their tables."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from rich.text import Text
 
 from fedorbit.cli import EXIT_INTERRUPTED
 from fedorbit.cli.app import App
-from fedorbit.cli.options import AsJson
+from fedorbit.cli.options import AllowCode, AsJson, allow_typed_code
 from fedorbit.cli.output import (
     Column,
     RichProgress,
@@ -41,6 +40,7 @@ from fedorbit.cli.study_options import (
 )
 from fedorbit.cli.study_progress import StudyBars
 from fedorbit.errors import ConfigError
+from fedorbit.stopping import first_stop
 
 if TYPE_CHECKING:  # PyTorch takes a second to import
     from fedorbit.studies import Study, StudyTable
@@ -66,6 +66,7 @@ def run(
     seeds: Seeds = None,
     overrides: Overrides = None,
     reuse: Reuse = None,
+    allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
     """Do the runs of a study that are missing.
@@ -100,7 +101,7 @@ def run(
             "--ray-address, --ray-files, --cpus and --gpus are for a cluster; add --engine ray, or "
             "use --jobs and -o engine.workers=N on this machine"
         )
-    loaded, folder = _load(study, quick, seeds, overrides, out)
+    loaded, folder = _load(study, quick, seeds, overrides, out, allow_code)
     if taken := studies.take_over(loaded, folder, reuse or []):
         stderr.print(f"taken over: {', '.join(taken)}", soft_wrap=True)
     try:
@@ -108,7 +109,8 @@ def run(
             states = studies.run(loaded, folder, jobs=jobs, ray=on_ray, watch=bars.show)
     except KeyboardInterrupt:
         stderr.print("stopped; nothing is lost: the same command goes on", soft_wrap=True)
-        sys.exit(EXIT_INTERRUPTED)
+        stop = first_stop()
+        raise typer.Exit(stop.exit_code if stop else EXIT_INTERRUPTED) from None
     failed = [state for state in states if state.state == "failed"]
     if as_json:
         print_json(_status_json(loaded, folder, states))
@@ -129,6 +131,7 @@ def status(
     quick: Quick = False,
     seeds: Seeds = None,
     overrides: Overrides = None,
+    allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell which runs of a study are done, running, interrupted, failed or missing.
@@ -141,7 +144,7 @@ def status(
     """
     from fedorbit import studies
 
-    loaded, folder = _load(study, quick, seeds, overrides, out)
+    loaded, folder = _load(study, quick, seeds, overrides, out, allow_code)
     states = studies.status(loaded, folder)
     if as_json:
         print_json(_status_json(loaded, folder, states))
@@ -171,6 +174,7 @@ def print_table(
     quick: Quick = False,
     seeds: Seeds = None,
     overrides: Overrides = None,
+    allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
     """Print a study's results: mean and standard deviation over seeds, best in bold.
@@ -186,7 +190,7 @@ def print_table(
     """
     from fedorbit import studies
 
-    made = studies.table(*_load(study, quick, seeds, overrides, out))
+    made = studies.table(*_load(study, quick, seeds, overrides, out, allow_code))
     formats: dict[Format, Callable[[StudyTable], str]] = {
         Format.MARKDOWN: studies.markdown,
         Format.LATEX: studies.latex,
@@ -208,6 +212,7 @@ def export_study(
     quick: Quick = False,
     seeds: Seeds = None,
     overrides: Overrides = None,
+    allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
     """Copy a study's results for others: records, tables, page and figures, no checkpoints.
@@ -225,7 +230,7 @@ def export_study(
     from fedorbit.report.replicates import compare
     from fedorbit.report.runfiles import read_runs
 
-    loaded, folder = _load(study, quick, seeds, overrides, out)
+    loaded, folder = _load(study, quick, seeds, overrides, out, allow_code)
     exported = studies.export(loaded, folder, to)
     comparison = compare(read_runs([to / slug for slug in exported], RichProgress()))
     page = write_page(to / "report.html", comparison)
@@ -297,9 +302,16 @@ def show(study: StudyArgument, as_json: AsJson = False) -> None:
 
 
 def _load(
-    source: str, quick: bool, seeds: str | None, overrides: list[str] | None, out: Path | None
+    source: str,
+    quick: bool,
+    seeds: str | None,
+    overrides: list[str] | None,
+    out: Path | None,
+    allow_code: list[str] | None,
 ) -> "tuple[Study, Path]":
     from fedorbit.studies import load_study, shipped_names
+
+    allow_typed_code(overrides or [], allow_code)
 
     chosen = _seed_list(seeds) if seeds is not None else None
     loaded = load_study(source, quick=quick, seeds=chosen, overrides=overrides or [])

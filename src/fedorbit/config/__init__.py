@@ -1,7 +1,8 @@
 """Configuration: one TOML file or preset, checked as a whole before anything runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -9,7 +10,7 @@ from fedorbit.config import explain, files
 from fedorbit.config.schema import Config
 from fedorbit.errors import ConfigError
 
-__all__ = ["Config", "load_config"]
+__all__ = ["Config", "load_config", "load_values"]
 
 
 def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
@@ -19,7 +20,11 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
     The order of overrides matters only where two set the same key: the last one counts.
     """
     values, where = files.read(source)
-    values = files.apply_overrides(values, overrides)
+    return load_values(files.apply_overrides(values, overrides), where)
+
+
+def load_values(values: Mapping[str, Any], where: str) -> Config:
+    """Check values that were read from somewhere."""
     try:
         return Config.model_validate(values)
     except ValidationError as error:

@@ -1,7 +1,6 @@
 """Configuration as text: presets, TOML files, overrides, and printing one in full."""
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from importlib import resources
@@ -13,6 +12,7 @@ from pydantic import BaseModel
 from fedorbit.config.bundled import bundled_name
 from fedorbit.config.explain import nearest
 from fedorbit.config.schema import CHOICES, LONDON, spelled_out
+from fedorbit.documents import DocumentError, parse_toml, read_text
 from fedorbit.errors import ConfigError
 
 Values = dict[str, Any]
@@ -47,8 +47,8 @@ def read(source: str | Path) -> tuple[Values, str]:
             f"presets are {', '.join(preset_names())}"
         )
     try:
-        values = _parse(path.read_text(encoding="utf-8-sig"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
+        values = _parse(read_text(path), str(path))
+    except (OSError, DocumentError) as error:
         raise ConfigError(f"cannot read configuration file {path}: {error}") from None
     _anchor_paths(values, path.parent)
     return _extended(values, str(path)), str(path)
@@ -122,11 +122,15 @@ def _parse_override(override: str) -> tuple[list[str], Any, str]:
     parts = split_key(key.strip())
     if not equals or not all(parts):
         raise ConfigError(f"override {override!r} must look like section.key=value")
+    return parts, parse_value(text), override
+
+
+def parse_value(text: str) -> Any:
+    """Return what stands behind the equals sign of an override: TOML, or else a text."""
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except ValueError:  # no TOML, or a number of thousands of digits
-        value = text.strip()
-    return parts, value, override
+        return parse_toml(f"value = {text}")["value"]
+    except DocumentError:
+        return text.strip()
 
 
 def split_key(key: str) -> list[str]:
@@ -224,8 +228,8 @@ def _preset_text(name: str) -> str:
 
 def _parse(text: str, where: str) -> Values:
     try:
-        return tomllib.loads(text)
-    except ValueError as error:
+        return parse_toml(text)
+    except DocumentError as error:
         raise ConfigError(f"{where} is not valid TOML: {error}") from None
 
 

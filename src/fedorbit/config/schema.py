@@ -141,9 +141,14 @@ class ElementsSection(Section):
         name = bundled_name(self.file)
         return self.file if name is None else bundled_elements()[name]
 
+    @property
+    def is_bundled(self) -> bool:
+        """Whether the file comes with the package."""
+        return bundled_name(self.file) is not None
+
     def anywhere(self) -> Self:
         """Return the same with a file that can be found from any folder of this machine."""
-        if bundled_name(self.file) is not None:
+        if self.is_bundled:
             return self
         return self.model_copy(update={"file": self.file.resolve()})
 

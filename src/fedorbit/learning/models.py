@@ -1,10 +1,7 @@
 """From a name in the configuration to a model, its layout and its first parameters."""
 
-import importlib
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,6 +11,7 @@ from fedorbit.errors import ModelError
 from fedorbit.learning.lenet import LeNet
 from fedorbit.learning.parameters import ParameterLayout, Vector, layout_of
 from fedorbit.randomness import generator
+from fedorbit.user_code import described, load_object
 
 Factory = Callable[[int, int, int, int], nn.Module]
 """`factory(height, width, channels, classes)` returns a new model."""
@@ -58,31 +56,8 @@ def model_spec(
             )
     try:
         model = factory(*image_shape, classes)
-    except Exception as error:  # whatever a user's factory may raise
-        raise ModelError(f"model {name} cannot be built: {_told(error)}") from error
+    except (Exception, SystemExit) as error:  # whatever a user's factory may raise
+        raise ModelError(f"model {name} cannot be built: {described(error)}") from error
     if not isinstance(model, nn.Module):
         raise ModelError(f"{name} must return a torch.nn.Module, got {type(model).__name__}")
     return ModelSpec(name, image_shape, classes, factory, layout_of(model, classifier, classes))
-
-
-def load_object(path: str, setting: str) -> Callable[..., nn.Module]:
-    """Import `package.module:name`; the current folder is searched too, as `python -m` would."""
-    module_name, colon, attribute = path.partition(":")
-    if not colon or not module_name or not attribute:
-        raise ModelError(f"{setting} must be a known name or package.module:name, got {path!r}")
-    if not {"", str(Path.cwd())} & set(sys.path):
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # a syntax error, say
-        raise ModelError(f"{setting}: cannot import {module_name} ({_told(error)})") from error
-    try:
-        found: Callable[..., nn.Module] = getattr(module, attribute)
-    except AttributeError:
-        raise ModelError(f"{setting}: {module_name} has no {attribute!r}") from None
-    return found
-
-
-def _told(error: Exception) -> str:
-    """An error in somebody else's code: its kind says as much as its words."""
-    return str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"

@@ -31,6 +31,7 @@ from fedorbit.learning.models import model_spec
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.sgd import Trainer
 from fedorbit.randomness import generator
+from fedorbit.user_code import allow_code
 
 VECTORS = ("start", "anchor", "correction", "personal")
 """What is large in a job."""
@@ -87,10 +88,13 @@ class Workshop:
     settings: SgdSettings
     probe: str
     """What a probe of training must give."""
+    allowed_code: tuple[str, ...] = ()
+    """Modules of the user's own that the driver may import."""
     version: str = __version__
 
     def open(self) -> tuple[Trainer, TrainingData]:
         """Make the trainer; refuse to work where results would be others."""
+        allow_code(*self.allowed_code)
         node = platform.node()
         if self.version != __version__:
             raise ClusterError(

@@ -7,7 +7,6 @@ from pydantic import ValidationError
 
 from fedorbit.config.explain import explain, nearest
 from fedorbit.errors import ConfigError, ModelError
-from fedorbit.learning.models import load_object
 from fedorbit.methods.apfl import APFL
 from fedorbit.methods.base import Method, State, weighted_mean
 from fedorbit.methods.centralised import Centralised
@@ -17,6 +16,7 @@ from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
 from fedorbit.methods.fleet import Fleet
 from fedorbit.methods.local import Local
+from fedorbit.user_code import load_object
 
 __all__ = ["METHODS", "Fleet", "Method", "State", "find_method", "make_method", "weighted_mean"]
 

@@ -2,17 +2,18 @@
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedorbit.config import load_values
 from fedorbit.config.files import flat_settings
-from fedorbit.errors import RunError
+from fedorbit.documents import parse_toml, read_text
+from fedorbit.errors import ConfigError, RunError
 from fedorbit.progress import Progress, SilentProgress
+from fedorbit.simulation.manifest import CONFIG, read_stored
 from fedorbit.simulation.records import (
-    CONFIG,
     RECORDS,
     STUDY,
     Record,
@@ -133,24 +134,20 @@ def _run_folders(folder: Path) -> list[Path]:
 
 
 def _read_folder(path: Path) -> RunFolder:
+    # A report must not need what the configuration names, such as a file of element sets.
+    stored = read_stored(path)
     try:
-        text = (path / CONFIG).read_text(encoding="utf-8")
-        config = tomllib.loads(text)
-        # A report must not need what the configuration names, such as a file of element sets.
-        methods, rounds = config["run"]["method"], config["run"]["rounds"]
-        if not isinstance(methods, list) or not isinstance(rounds, int):
-            raise ValueError("run.method must be a list and run.rounds a number")
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            f"{path / CONFIG} is not the configuration of a run ({error}); leave {path} out"
-        ) from None
-    return RunFolder(path, text, config, read_setting(path), _study_entry(path))
+        load_values(stored.values, str(path / CONFIG))
+    except ConfigError as error:
+        first = str(error).split("\n", 1)[0]
+        raise RunError(f"{first}; leave {path} out") from None
+    return RunFolder(path, stored.text, stored.values, read_setting(path), _study_entry(path))
 
 
 def _study_entry(path: Path) -> StudyEntry:
     """Look a run up in its study's file, if there is one; a file that says less is no error."""
     try:
-        study = tomllib.loads((path.parent / STUDY).read_text(encoding="utf-8"))
+        study = parse_toml(read_text(path.parent / STUDY))
         cells = [(n, c) for n, c in enumerate(study["cells"]) if c.get("folder") == path.name]
         said = {key: value for _, cell in reversed(cells) for key, value in cell.items()}
         settings = {

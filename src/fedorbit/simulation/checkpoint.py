@@ -1,11 +1,10 @@
 """Checkpoints: the state as safetensors, everything else as JSON with checksums of both.
 
-The tensors are written first, then the JSON file that vouches for them and for itself; both are
-written beside their place and renamed. So a JSON file belongs to a whole checkpoint unless the disk
-damages it, and then the one before, which is kept, takes its place.
+The arrays are written first, then the JSON file with their checksum and its own; both are written
+beside their place and renamed. So a JSON file belongs to a whole checkpoint unless the disk damages
+it, and then the one before, which is kept, takes its place.
 """
 
-import hashlib
 import json
 import warnings
 from dataclasses import dataclass
@@ -15,10 +14,14 @@ from typing import Any
 import safetensors.numpy
 from safetensors import SafetensorError
 
+from fedorbit.documents import DocumentError, digest, read_bytes, read_json, require_seal, sealed
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
 from fedorbit.methods.base import State
+from fedorbit.simulation.schema import CHECKPOINT_FILE
 
+MOST_ARRAY_BYTES = 64 << 30
+"""Of a checkpoint: more than fits into memory is damage."""
 KEEP = 2
 
 
@@ -32,40 +35,39 @@ class Checkpoint:
     """The ledger's totals, and seconds."""
     records_bytes: int
     """Length of the record file that belongs to this state."""
+    chain: str
+    """Chain of its last record, or the run's checksum where there is none."""
 
 
-def save(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint and drop all but the two newest."""
+def save(folder: Path, run: str, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint of a run and drop all but the two newest."""
     name = f"checkpoint-{checkpoint.rounds_done:08d}"
-    tensors = safetensors.numpy.save(checkpoint.state)
+    arrays = safetensors.numpy.save(checkpoint.state)
     with replacing(folder / f"{name}.safetensors") as partial:
-        partial.write_bytes(tensors)
-    vouch = {
+        partial.write_bytes(arrays)
+    document = {
+        "run": run,
         "rounds_done": checkpoint.rounds_done,
         "spent": checkpoint.spent,
         "records_bytes": checkpoint.records_bytes,
-        "sha256": hashlib.sha256(tensors).hexdigest(),
+        "records": checkpoint.chain,
+        "arrays_sha256": digest(arrays),
     }
     with replacing(folder / f"{name}.json") as partial:
-        partial.write_text(json.dumps({**vouch, "own_sha256": _digest(vouch)}, indent=2) + "\n")
+        partial.write_text(json.dumps(sealed(document), indent=2) + "\n")
     for old in _newest_first(folder)[KEEP:]:
         old.unlink(missing_ok=True)
         old.with_suffix(".safetensors").unlink(missing_ok=True)
 
 
-def load_newest(folder: Path) -> Checkpoint | None:
-    """Load the newest checkpoint that is whole; warn about any that is not, and set it aside.
-
-    What a process that was killed left half-written is removed.
-    """
-    for leftover in folder.glob(".*.partial*"):
-        leftover.unlink(missing_ok=True)
+def load_newest(folder: Path, run: str) -> Checkpoint | None:
+    """Load the newest checkpoint that is whole; warn about any that is not, and set it aside."""
     damaged: list[str] = []
     aside: list[Path] = []
     for path in _newest_first(folder):
         try:
-            checkpoint = _load(path)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            checkpoint = _load(path, run)
+        except (OSError, DocumentError, SafetensorError) as error:
             damaged.append(f"{path.name} ({error})")
             aside += [path, path.with_suffix(".safetensors")]
             continue
@@ -85,23 +87,21 @@ def load_newest(folder: Path) -> Checkpoint | None:
     return None
 
 
-def _load(path: Path) -> Checkpoint:
-    vouch = json.loads(path.read_text())
-    if _digest({k: v for k, v in vouch.items() if k != "own_sha256"}) != vouch["own_sha256"]:
-        raise ValueError("its numbers do not fit their checksum")
-    tensors = path.with_suffix(".safetensors").read_bytes()
-    if hashlib.sha256(tensors).hexdigest() != vouch["sha256"]:
-        raise ValueError("its checksum does not fit")
+def _load(path: Path, run: str) -> Checkpoint:
+    document = read_json(path, CHECKPOINT_FILE)
+    require_seal(document)
+    if document["run"] != run:
+        raise DocumentError("it belongs to another run")
+    arrays = read_bytes(path.with_suffix(".safetensors"), MOST_ARRAY_BYTES)
+    if digest(arrays) != document["arrays_sha256"]:
+        raise DocumentError("its arrays do not fit their checksum")
     return Checkpoint(
-        rounds_done=vouch["rounds_done"],
-        state=safetensors.numpy.load(tensors),
-        spent=vouch["spent"],
-        records_bytes=vouch["records_bytes"],
+        rounds_done=document["rounds_done"],
+        state=safetensors.numpy.load(arrays),
+        spent=document["spent"],
+        records_bytes=document["records_bytes"],
+        chain=document["records"],
     )
-
-
-def _digest(vouch: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(vouch, sort_keys=True).encode()).hexdigest()
 
 
 def _newest_first(folder: Path) -> list[Path]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TextIO
 
 from fedorbit.errors import RunError
-from fedorbit.simulation.records import CONFIG
+from fedorbit.files import remove_leftovers
+from fedorbit.simulation.manifest import CONFIG
 
 LOCK = ".lock"
 ROOT = Path("runs")
@@ -37,8 +38,12 @@ def new_folder(out: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Hold a run's folder; refuse if another process does."""
+    """Hold a run's folder; refuse if another process does.
+
+    What killed processes have left half-written in it is removed.
+    """
     with _locked(folder / LOCK):
+        remove_leftovers(folder, *(path for path in folder.iterdir() if path.is_dir()))
         yield
 
 

@@ -1,16 +1,13 @@
 """The only round loop: train, evaluate, record, checkpoint; stop and go on at any moment."""
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol
 
 from fedorbit.data.similarity import similarity_coefficient
+from fedorbit.errors import ModelError, RunError
 from fedorbit.learning.engine import Engine
 from fedorbit.methods.base import Method
 from fedorbit.methods.fleet import Fleet
@@ -19,16 +16,7 @@ from fedorbit.simulation.evaluation import Evaluator
 from fedorbit.simulation.provenance import provenance
 from fedorbit.simulation.records import Record, RecordFile, headline, read_records, write_summary
 from fedorbit.simulation.world import World, complain_of_idle_satellites
-
-
-class StopRequested(KeyboardInterrupt):
-    """Somebody wants the run to end now; it can be resumed from `folder`."""
-
-    def __init__(self, signal_number: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(signal_number).name}")
-        self.signal_number = signal_number
-        self.folder: Path | None = None
-        """The run's folder, once the run knows of the stop."""
+from fedorbit.stopping import StopRequested, deaf_to_signals, stopping_on_signals
 
 
 class RunProgress(Protocol):
@@ -64,32 +52,66 @@ class NobodyWatches:
 
 
 def run_rounds(
-    world: World, engine: Engine, name: str, method: Method, folder: Path, progress: RunProgress
+    world: World,
+    engine: Engine,
+    name: str,
+    method: Method,
+    folder: Path,
+    run: str,
+    progress: RunProgress,
 ) -> dict[str, Any]:
-    """Run a method to its end in a folder, from its newest checkpoint; return the summary."""
+    """Run a method to its end in a folder, from its newest checkpoint; return the summary.
+
+    `run` is the run's checksum in its manifest, which binds all files that are written here.
+    """
     config = world.config
     fleet = world.fleet(engine, method.models_trained)
     if fleet.onboard is not None:
         complain_of_idle_satellites(fleet.onboard)
     evaluator = Evaluator(engine, world.partition.test)
-    done = load_newest(folder) or Checkpoint(0, method.start(fleet), {"seconds": 0.0}, 0)
+    done = _start_or_resume(method, fleet, folder, run)
     _restore(fleet, done.spent)
+    opened = RecordFile(folder, run, done.records_bytes, done.chain)
     try:
-        with closing(RecordFile(folder, done.records_bytes)) as records, _stopping_on_signals():
+        with closing(opened) as records, stopping_on_signals():
             progress.begin(name, done.rounds_done, config.run.rounds)
-            done = _rounds(world, method, folder, progress, fleet, evaluator, records, done)
+            done = _rounds(world, method, folder, run, progress, fleet, evaluator, records, done)
         summary = _summary(world, name, method, fleet, folder, done, engine.backend)
         progress.finished(summary)
+    except SystemExit as error:  # no code here leaves that way
+        raise ModelError(
+            f"{name} or its model has called sys.exit({error.code!r}); raise an exception instead, "
+            f"and `fedorbit run --resume {folder.parent}`"
+        ) from error
     finally:
         progress.end()
-    write_summary(folder, summary)
+    write_summary(folder, summary, run, done.chain)
     return summary
+
+
+def _start_or_resume(method: Method, fleet: Fleet, folder: Path, run: str) -> Checkpoint:
+    """Return the newest checkpoint, or a run's beginning; refuse a state of another method."""
+    start = Checkpoint(0, method.start(fleet), {"seconds": 0.0}, 0, chain=run)
+    found = load_newest(folder, run)
+    if found is None:
+        return start
+    expected, stored = (
+        {name: (array.dtype, array.shape) for name, array in state.items()}
+        for state in (start.state, found.state)
+    )
+    if expected != stored:
+        raise RunError(
+            f"{folder}: the checkpoint after round {found.rounds_done} does not hold the state of "
+            "this method; start again in another folder"
+        )
+    return found
 
 
 def _rounds(
     world: World,
     method: Method,
     folder: Path,
+    run_id: str,
     progress: RunProgress,
     fleet: Fleet,
     evaluator: Evaluator,
@@ -114,17 +136,17 @@ def _rounds(
                     fleet.onboard.start_record()
             spent = {**_spent(fleet), "seconds": time.monotonic() - clock}
             # From here on the round counts: a stop before this line forgets it, after it keeps it.
-            done = Checkpoint(t + 1, state, spent, records_bytes)
+            done = Checkpoint(t + 1, state, spent, records_bytes, records.chain)
             if done.rounds_done % every == 0 or done.rounds_done == run.rounds:
-                save(folder, done)
+                save(folder, run_id, done)
                 saved = done.rounds_done
             progress.round_done(t, record)
     except BaseException as reason:
         if done.rounds_done > saved:
             # A full disk must not hide what went wrong; but a stop promises that nothing is lost.
             forgivable = () if isinstance(reason, StopRequested) else (OSError,)
-            with _deaf_to_signals(), suppress(*forgivable):
-                save(folder, done)
+            with deaf_to_signals(), suppress(*forgivable):
+                save(folder, run_id, done)
         raise
     return done
 
@@ -185,30 +207,3 @@ def _summary(
         **({"service": world.service.summary()} if world.service is not None else {}),
         "provenance": provenance(world.config, backend),
     }
-
-
-def _stopping_on_signals() -> AbstractContextManager[None]:
-    """Turn Ctrl-C and SIGTERM into `StopRequested`, so that a checkpoint can still be written."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise StopRequested(number)
-
-    return _answering_signals(stop)
-
-
-def _deaf_to_signals() -> AbstractContextManager[None]:
-    """Finish what is being written, however often somebody asks to stop."""
-    return _answering_signals(signal.SIG_IGN)
-
-
-@contextmanager
-def _answering_signals(handler: Callable[[int, FrameType | None], Any] | int) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set handlers; a notebook's worker does without
-        return
-    before = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, previous in before.items():
-            signal.signal(number, previous)

@@ -1,5 +1,11 @@
-"""Records: one JSON line per evaluated round, and a summary. All that is shown comes from these."""
+"""Records: one JSON line per evaluated round, and a summary. All that is shown comes from these.
 
+The last entry of a line is its `chain`, the SHA-256 of the chain of the line before and of what
+stands before it in this line. The first line takes the run's own checksum for that. So a line that
+was changed, removed or added is found, and checkpoint and summary bind all records by one value.
+"""
+
+import hashlib
 import json
 import math
 import os
@@ -8,14 +14,36 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fedorbit.documents import (
+    DocumentError,
+    document_digest,
+    parse_json,
+    read_bytes,
+    read_json,
+)
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
+from fedorbit.simulation.manifest import (
+    CONFIG,
+    MANIFEST,
+    WORLD,
+    Manifest,
+    changed,
+    read_manifest,
+    require_file,
+)
+from fedorbit.simulation.schema import RECORD, SUMMARY_FILE, WORLD_FILE
 
-CONFIG, WORLD, RECORDS, SUMMARY = "config.toml", "world.json", "records.jsonl", "summary.json"
+__all__ = ["CONFIG", "WORLD"]
+
+RECORDS, SUMMARY = "records.jsonl", "summary.json"
 STUDY = "study.toml"
 """Beside the runs that belong to a study."""
 LAST_ROUNDS = 10
 """The paper's metrics are means over the last ten evaluated rounds."""
+INTEGRITY = "integrity"
+"""What binds a summary to its run and records."""
+CHAIN = re.compile(rb',"chain":"([0-9a-f]{64})"}')
 
 Record = dict[str, Any]
 
@@ -23,22 +51,27 @@ Record = dict[str, Any]
 class RecordFile:
     """Appends records; every line is on disk before the next round begins."""
 
-    def __init__(self, folder: Path, keep_bytes: int = 0) -> None:
-        """Open the file of a run; what stands behind `keep_bytes` is dropped."""
+    def __init__(self, folder: Path, run: str, keep_bytes: int, chain: str) -> None:
+        """Open the file of a run; what stands behind `keep_bytes` is dropped.
+
+        What is kept must end with `chain`, which is the run's own checksum where nothing is kept.
+        """
         self._path = folder / RECORDS
-        length = self._path.stat().st_size if self._path.exists() else 0
-        if keep_bytes > length:
-            raise RunError(
-                f"{self._path} is shorter than its checkpoint says; it was changed by hand, and "
-                "the run cannot resume; start it again in another folder"
-            )
+        content = read_bytes(self._path) if self._path.exists() else b""
+        try:
+            _, self.chain = _parse(content[:keep_bytes], run)
+        except DocumentError as error:
+            raise changed(self._path, str(error)) from None
+        if len(content) < keep_bytes or self.chain != chain:
+            raise changed(self._path, "it is not what its checkpoint was written for")
         self._file = self._path.open("ab")
         self._file.truncate(keep_bytes)
 
     def append(self, record: Record) -> int:
         """Write one record and return the length of the file in bytes."""
-        line = json.dumps(record, allow_nan=False, separators=(",", ":"))
-        self._file.write(line.encode() + b"\n")
+        text = json.dumps(record, allow_nan=False, separators=(",", ":")).encode()[:-1]
+        self.chain = _link(self.chain, text)
+        self._file.write(text + f',"chain":"{self.chain}"}}\n'.encode())
         self._file.flush()
         os.fsync(self._file.fileno())
         return self._file.tell()
@@ -48,37 +81,75 @@ class RecordFile:
         self._file.close()
 
 
+def _link(before: str, text: bytes) -> str:
+    return hashlib.sha256(before.encode() + text).hexdigest()
+
+
+def _parse(content: bytes, run: str | None) -> tuple[list[Record], str]:
+    """Return whole records and the last chain; without a run, those of format 1, which has none."""
+    records: list[Record] = []
+    chain = run or ""
+    for number, line in enumerate(content.split(b"\n")[:-1], 1):
+        try:
+            record = parse_json(line, RECORD)
+            if run is not None:
+                chain = _checked_link(chain, line)
+                del record["chain"]
+            elif "chain" in record:
+                raise DocumentError(f"{MANIFEST} is missing")
+            if records and record["round"] <= records[-1]["round"]:
+                raise DocumentError("its round is not after the one before")
+            if records and len(record["orbit_accuracy"]) != len(records[0]["orbit_accuracy"]):
+                raise DocumentError("it has other orbits than the first line")
+        except DocumentError as error:
+            raise DocumentError(f"line {number}: {error}") from None
+        records.append(record)
+    return records, chain
+
+
+def _checked_link(before: str, line: bytes) -> str:
+    text = line[: line.rfind(b',"chain":"')]
+    chain = _link(before, text)
+    found = CHAIN.fullmatch(line[len(text) :])
+    if found is None or found[1].decode() != chain:
+        raise DocumentError("it does not follow the line before, or was changed")
+    return chain
+
+
 def method_folder(folder: Path, method: str) -> Path:
     """Where a method's files are; `my_module:MyMethod` lies in `my_module-MyMethod`."""
-    return folder / re.sub(r"[^A-Za-z0-9._-]+", "-", method)
+    return folder / (re.sub(r"[^A-Za-z0-9._-]+", "-", method).lstrip(".") or "-")
 
 
 def read_records(folder: Path) -> list[Record]:
-    """Read the records of a run; a last line that a crash has cut is left out.
+    """Read the records of a method; a last line that a crash has cut is left out.
 
-    In a run that was finished, missing rounds are an error.
+    Records that were changed are an error, and so are missing ones of a method that is finished.
     """
-    summary = read_summary(folder)  # written after all records, so read before them
+    summary, bound = _read_summary(folder)  # written after all records, so read before them
+    manifest, path = read_manifest(folder.parent), folder / RECORDS
     try:
-        lines = (folder / RECORDS).read_bytes().split(b"\n")
-    except FileNotFoundError:
-        raise RunError(f"{folder} is not a run folder: it has no {RECORDS}") from None
-    try:
-        records = [json.loads(line) for line in lines[:-1]]
+        records, chain = _parse(read_bytes(path), manifest.run if manifest else None)
         recorded = records[-1]["round"] + 1 if records else 0
         if summary is not None and recorded != summary["rounds"]:
-            raise ValueError(f"it ends after {recorded} of {summary['rounds']} rounds")
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            f"{folder / RECORDS} is damaged ({error}); run this configuration again elsewhere"
-        ) from None
+            raise DocumentError(f"it ends after {recorded} of {summary['rounds']} rounds")
+        if bound and bound["records"] != chain:
+            raise DocumentError(f"it is not what {SUMMARY} was written for")
+    except FileNotFoundError:
+        raise RunError(f"{folder} is not a run folder: it has no {RECORDS}") from None
+    except DocumentError as error:
+        raise changed(path, str(error)) from None
     return records
 
 
-def write_summary(folder: Path, summary: dict[str, Any]) -> None:
-    """Write the summary of a finished run."""
+def write_summary(folder: Path, summary: dict[str, Any], run: str, chain: str) -> None:
+    """Write the summary of a finished method, bound to its run and to its records."""
+    document = _finite(summary)
+    bound = {"run": run, "records": chain}
+    bound["sha256"] = document_digest({**document, INTEGRITY: bound})
     with replacing(folder / SUMMARY) as partial:
-        partial.write_text(json.dumps(_finite(summary), indent=2, allow_nan=False) + "\n")
+        text = json.dumps({**document, INTEGRITY: bound}, indent=2, allow_nan=False)
+        partial.write_text(text + "\n", encoding="utf-8")
 
 
 def _finite(value: Any) -> Any:
@@ -91,25 +162,64 @@ def _finite(value: Any) -> Any:
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:
-    """Read the summary of a run, if it is finished."""
-    return _read_again(folder / SUMMARY, folder.parent)
+    """Read the summary of a method, if it is finished."""
+    return _read_summary(folder)[0]
+
+
+def finished(run: Path, method: str) -> dict[str, Any] | None:
+    """Return a method's summary if it is finished, and if all that its run is bound to is whole."""
+    folder = method_folder(run, method)
+    summary = read_summary(folder)
+    if summary is not None and read_manifest(run) is not None:
+        read_setting(run)
+        read_records(folder)
+    return summary
+
+
+def _read_summary(folder: Path) -> tuple[dict[str, Any] | None, dict[str, str]]:
+    """Return a summary, and what binds it; nothing does in format 1."""
+    path, manifest = folder / SUMMARY, read_manifest(folder.parent)
+    try:
+        summary: dict[str, Any] = read_json(path, SUMMARY_FILE)
+        bound: dict[str, str] = summary.get(INTEGRITY, {})
+        _require_bound(summary, bound, manifest)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, {}
+    except DocumentError as error:
+        raise RunError(
+            f"{path} was damaged or changed after the run wrote it ({error}); remove it and "
+            f"`fedorbit run --resume {folder.parent}` to write it again"
+        ) from None
+    return {key: value for key, value in summary.items() if key != INTEGRITY}, bound
+
+
+def _require_bound(
+    summary: dict[str, Any], bound: dict[str, str], manifest: Manifest | None
+) -> None:
+    if not bound and manifest is None:
+        return
+    if not bound or manifest is None:
+        missing = MANIFEST if bound else f"its entry {INTEGRITY}"
+        raise DocumentError(f"{missing} is missing")
+    rest = {key: value for key, value in bound.items() if key != "sha256"}
+    if bound["sha256"] != document_digest({**summary, INTEGRITY: rest}):
+        raise DocumentError("it does not fit its checksum")
+    if bound["run"] != manifest.run:
+        raise DocumentError("it belongs to another run")
 
 
 def read_setting(folder: Path) -> dict[str, Any] | None:
     """Read `world.json`; None for a run that was made before there was one."""
-    return _read_again(folder / WORLD, folder)
-
-
-def _read_again(path: Path, run: Path) -> dict[str, Any] | None:
-    """Read a JSON file that resuming the run would write anew; None where there is none."""
+    path, manifest = folder / WORLD, read_manifest(folder)
     try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if manifest is None:
+            document: dict[str, Any] = read_json(path, WORLD_FILE)
+        else:
+            document = parse_json(require_file(folder, WORLD, manifest), WORLD_FILE)
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise RunError(
-            f"{path} is damaged ({error}); remove it and `fedorbit run --resume {run}`"
-        ) from None
+    except DocumentError as error:
+        raise changed(path, str(error)) from None
     return document
 
 

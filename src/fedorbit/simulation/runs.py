@@ -2,6 +2,7 @@
 
 DIR/config.toml          the whole configuration, as resolved
 DIR/elements.*           a copy of the satellites' element sets, if they come from a file
+DIR/run.json             what binds these and all that follows, see `manifest`
 DIR/world.json           what a report shows beside the records: data, contacts, positions
 DIR/accuracy.png, .svg   accuracy per round of all methods
 DIR/METHOD/records.jsonl one line per evaluated round
@@ -11,14 +12,14 @@ DIR/METHOD/mlflow.json   which MLflow run it is, if it is one
 DIR/tensorboard/METHOD   TensorBoard's event file, if asked for
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fedorbit.cluster import ray_cluster
-from fedorbit.config import Config, load_config
+from fedorbit.config import Config
 from fedorbit.config.files import dumps, flat_settings
 from fedorbit.config.schema import ElementsSection
 from fedorbit.errors import RunError
@@ -26,13 +27,27 @@ from fedorbit.files import replacing
 from fedorbit.methods import make_method
 from fedorbit.progress import Progress, SilentProgress
 from fedorbit.simulation.claim import elements_name, new_folder, only_one, refuse_used
-from fedorbit.simulation.loop import NobodyWatches, RunProgress, StopRequested, run_rounds
+from fedorbit.simulation.loop import NobodyWatches, RunProgress, run_rounds
+from fedorbit.simulation.manifest import (
+    CONFIG,
+    MANIFEST,
+    WORLD,
+    overridden,
+    read_manifest,
+    read_stored,
+    refuse_links,
+    require_file,
+    write_manifest,
+)
+from fedorbit.simulation.outside import refuse_connections, resume_options
 from fedorbit.simulation.provenance import what_counts
-from fedorbit.simulation.records import CONFIG, WORLD, Record, read_records, read_summary
+from fedorbit.simulation.records import RECORDS, Record, read_records, read_summary
 from fedorbit.simulation.records import method_folder as method_folder
 from fedorbit.simulation.setting import write_setting
 from fedorbit.simulation.tracking import Tracking, connect
 from fedorbit.simulation.world import World, build_world
+from fedorbit.stopping import StopRequested
+from fedorbit.user_code import code_digests, require_allowed
 
 
 @dataclass(frozen=True)
@@ -83,6 +98,7 @@ def run(
     """Run every method of a configuration in a new folder; default `runs/1`, `runs/2` …"""
     for name in dict.fromkeys((*config.run.method, *config.methods)):  # also what is not run
         make_method(name, config.methods.get(name, {}))
+    require_allowed(config.model.name, "model.name")
     if out is not None:  # before anything is put into somebody's folder
         refuse_used(Path(out), _element_file(config))
     trackers = connect(config.tracking)
@@ -100,33 +116,59 @@ def resume(
     folder: Path | str,
     config: Config | None = None,
     *,
+    overrides: Sequence[str] = (),
     progress: RunProgress | None = None,
     preparing: Progress | None = None,
 ) -> RunResult:
-    """Go on with the run in a folder; a configuration, if given, must be the same."""
+    """Continue the run in a folder, with overrides, or with a configuration of the caller's.
+
+    How the run is executed may change; what is computed may not. A folder may come from anybody:
+    it decides neither which code is imported nor what is connected to, see `user_code` and
+    `outside`.
+    """
     folder = Path(folder)
-    stored = load_config(config_file(folder))
-    if config is not None:
-        config = with_backend_of(stored, config)
-        if keys := differing_keys(stored, config):
-            raise RunError(
-                f"{folder} was started with another configuration; it differs in "
-                f"{', '.join(keys)}; resume without these changes, or start a new run with --out"
-            )
-        # How to run it may change; what is computed may not.
-        how = {"engine": config.engine, "tracking": config.tracking}
-        stored = stored.model_copy(update=how)
+    if not (folder / CONFIG).exists():
+        raise RunError(f"{folder} holds no run to resume: it has no {CONFIG}")
+    found = read_stored(folder)
+    stored = overridden(folder, found, ())
+    if config is None:
+        config = overridden(folder, found, overrides)
+        refuse_connections(str(folder), config, overrides)
+    config = with_backend_of(stored, config)
+    if keys := differing_keys(stored, config):
+        raise RunError(
+            f"{folder} was started with another configuration; it differs in "
+            f"{', '.join(keys)}; resume without these changes, or start a new run with --out"
+        )
+    how = {"engine": config.engine, "tracking": config.tracking}
+    stored = stored.model_copy(update=how)
+    _require_code(folder, stored)
+    refuse_links(folder)
     with only_one(folder):
         trackers = connect(stored.tracking)
         watchers = Tracking(progress or NobodyWatches(), trackers, stored, folder)
         return _run_all(stored, folder, watchers, preparing)
 
 
-def config_file(folder: Path) -> Path:
-    """Return where the configuration of a run is; refuse a folder without one."""
-    if not (folder / CONFIG).is_file():
-        raise RunError(f"{folder} holds no run to resume: it has no {CONFIG}")
-    return folder / CONFIG
+def _require_code(folder: Path, config: Config) -> None:
+    """Refuse code of the user's own that was not allowed, or that has changed since."""
+    for name in config.run.method:
+        require_allowed(name, f"{folder / CONFIG}: run.method")
+    require_allowed(config.model.name, f"{folder / CONFIG}: model.name")
+    manifest = read_manifest(folder)
+    if manifest is None:
+        return
+    now = code_digests(_code_names(config))
+    for module, digest in manifest.code.items():
+        if now.get(module) != digest:
+            raise RunError(
+                f"the module {module} has changed since {folder} was begun; put it back, or start "
+                "a new run with --out"
+            )
+
+
+def _code_names(config: Config) -> tuple[str, ...]:
+    return (*config.run.method, config.model.name)
 
 
 def with_backend_of(stored: Config, config: Config) -> Config:
@@ -153,9 +195,20 @@ def _run_all(
     from fedorbit.report.run_figures import write_accuracy_figure  # slow to import
 
     methods = {n: make_method(n, config.methods.get(n, {})) for n in config.run.method}
-    if not (folder / WORLD).exists():  # also for runs of a time when there was none
+    manifest = read_manifest(folder)
+    if manifest is None:
+        _refuse_format_1(folder, methods)
         world = world or build_world(config, preparing)
         write_setting(folder, world)
+        elements = _element_file(config)
+        files = [WORLD, *([elements_name(elements)] if elements is not None else [])]
+        manifest = write_manifest(folder, files, code_digests(_code_names(config)))
+    else:
+        if not (folder / WORLD).exists():  # removed, perhaps for being damaged
+            world = build_world(config, preparing)
+            write_setting(folder, world)
+        for name in manifest.files:
+            require_file(folder, name, manifest)
     runs, engine = [], None
     with ExitStack() as until_the_end:
         for name, method in methods.items():
@@ -168,9 +221,11 @@ def _run_all(
                     until_the_end.enter_context(_joined(config, preparing))
                     engine = until_the_end.enter_context(world.engine())
                 try:
-                    summary = run_rounds(world, engine, name, method, target, watchers)
+                    summary = run_rounds(
+                        world, engine, name, method, target, manifest.run, watchers
+                    )
                 except StopRequested as stop:
-                    stop.folder = folder
+                    stop.folder, stop.options = folder, resume_options(config)
                     raise
             else:
                 read_records(target)  # fails at once if they are damaged, not after all others
@@ -178,6 +233,16 @@ def _run_all(
             runs.append(MethodRun(name, target, summary))
     write_accuracy_figure(folder, {r.method: r.records for r in runs})
     return RunResult(folder, tuple(runs))
+
+
+def _refuse_format_1(folder: Path, methods: Iterable[str]) -> None:
+    """Refuse a run that has begun and has no manifest."""
+    if any((method_folder(folder, name) / RECORDS).exists() for name in methods):
+        raise RunError(
+            f"{folder} has records and no {MANIFEST}: a version of fedorbit before 0.2 began it, "
+            "or files are missing; it can be reported, but resumed only by the version that began "
+            "it; otherwise start again with --out"
+        )
 
 
 @contextmanager

@@ -38,6 +38,7 @@ from fedorbit.scenario import (
     image_shape,
     load_dataset,
 )
+from fedorbit.user_code import allowed_code
 
 NOTHING = np.empty(0, dtype=np.int64)
 
@@ -128,6 +129,7 @@ class World:
             backend=self.backend,
             settings=self.sgd,
             probe=probe(trainer, self.data, self.spec.layout.size),
+            allowed_code=allowed_code(),
         )
 
     def fleet(self, engine: Engine, models_trained: int = 1) -> Fleet:

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedorbit.config import load_config
+from fedorbit.documents import DocumentError, read_bytes
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
-from fedorbit.simulation.records import CONFIG, RECORDS, SUMMARY, WORLD, method_folder
+from fedorbit.simulation.manifest import CONFIG, MANIFEST, WORLD, changed, stored_config
+from fedorbit.simulation.records import RECORDS, SUMMARY, method_folder
 from fedorbit.simulation.runs import differing_keys, with_backend_of
 from fedorbit.studies.folders import claim, refuse_other_configurations, state_of
 from fedorbit.studies.formats import as_csv, latex, markdown
@@ -61,12 +62,19 @@ def copy_run(source: Path, target: Path, method: str) -> None:
     """Copy what a finished run has to tell; its summary last, so that half a copy is not done."""
     folder, copied = method_folder(source, method), method_folder(target, method)
     pairs = [(path, target / path.name) for path in sorted(source.glob("elements.*"))]
-    pairs += [(source / name, target / name) for name in (CONFIG, WORLD)]
+    pairs += [(source / name, target / name) for name in (CONFIG, WORLD, MANIFEST)]
     pairs += [(folder / name, copied / name) for name in (RECORDS, SUMMARY)]
     for original, copy in pairs:
         if original.exists():
             with replacing(copy) as partial:
-                partial.write_bytes(original.read_bytes())
+                partial.write_bytes(_content(original))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_bytes(path)
+    except DocumentError as error:
+        raise changed(path, str(error)) from None
 
 
 def _runs_below(source: Path) -> list[Path]:
@@ -80,5 +88,5 @@ def _answers(folder: Path, cell: Cell) -> bool:
     """Tell whether a folder holds a cell's run, finished and with the same settings."""
     if not (method_folder(folder, cell.method) / SUMMARY).exists():
         return False
-    stored = load_config(folder / CONFIG)
+    stored = stored_config(folder)
     return not differing_keys(stored, with_backend_of(stored, cell.config))

@@ -6,20 +6,27 @@ run is running while somebody holds its lock, and locks die with their process.
 
 import fcntl
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from fedorbit.config import Config, load_config
+from pydantic import TypeAdapter
+
+from fedorbit.config import Config
+from fedorbit.documents import DocumentError, parse_json, read_bytes, read_json
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
-from fedorbit.simulation.records import CONFIG, RECORDS, method_folder, read_summary
+from fedorbit.simulation.manifest import CONFIG, changed, stored_config
+from fedorbit.simulation.records import RECORDS, method_folder, read_summary
 from fedorbit.simulation.runs import differing_keys, with_backend_of
+from fedorbit.simulation.schema import RECORD
 from fedorbit.studies.grid import Cell
 
 HIDDEN = ".study"
+FAILURE: TypeAdapter[Any] = TypeAdapter(dict[str, str])
 TAIL_BYTES = 1_000_000
 
 State = Literal["done", "running", "interrupted", "failed", "missing"]
@@ -65,14 +72,17 @@ def state_of(out: Path, cell: Cell) -> RunState:
 def _progress(target: Path) -> tuple[int, float]:
     """Return rounds and seconds by the last whole record."""
     try:
-        with (target / RECORDS).open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - TAIL_BYTES))
-            lines = file.read().split(b"\n")
-    except FileNotFoundError:
+        lines = read_bytes(target / RECORDS, tail_bytes=TAIL_BYTES).split(b"\n")
+    except (FileNotFoundError, NotADirectoryError):
         return 0, 0.0
+    except DocumentError as error:
+        raise changed(target / RECORDS, str(error)) from None
     if len(lines) < 2:
         return 0, 0.0
-    last = json.loads(lines[-2])
+    try:
+        last = parse_json(lines[-2], RECORD)
+    except DocumentError as error:
+        raise changed(target / RECORDS, str(error)) from None
     return last["round"] + 1, last["seconds"]
 
 
@@ -93,8 +103,11 @@ def claim(out: Path, slug: str) -> Iterator[bool]:
 def is_claimed(out: Path, slug: str) -> bool:
     """Tell whether some process does a run now."""
     try:
-        with _hidden(out, slug, "lock").open() as lock:
+        lock = os.open(_hidden(out, slug, "lock"), os.O_RDONLY | os.O_NONBLOCK)
+        try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        finally:
+            os.close(lock)
     except FileNotFoundError:
         return False
     except BlockingIOError:
@@ -120,10 +133,13 @@ def write_failure(out: Path, slug: str, sentence: str, traceback: str = "") -> N
 
 def read_failure(out: Path, slug: str) -> str | None:
     """Return why a run failed the last time, if it did."""
+    path = failure_file(out, slug)
     try:
-        sentence: str = json.loads(failure_file(out, slug).read_text())["error"]
-    except FileNotFoundError:
+        sentence: str = read_json(path, FAILURE)["error"]
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except DocumentError as error:
+        return f"{path} is damaged ({error})"
     return sentence
 
 
@@ -153,7 +169,7 @@ def as_started(config: Config, folder: Path) -> Config:
     """Return the configuration with the backend that a begun run has settled on."""
     if not (folder / CONFIG).exists():
         return config
-    return with_backend_of(load_config(folder / CONFIG), config)
+    return with_backend_of(stored_config(folder), config)
 
 
 def refuse_other_configurations(out: Path, cells: list[Cell]) -> None:
@@ -162,7 +178,7 @@ def refuse_other_configurations(out: Path, cells: list[Cell]) -> None:
         folder = out / cell.slug
         if not (folder / CONFIG).exists():
             continue
-        keys = differing_keys(load_config(folder / CONFIG), as_started(cell.config, folder))
+        keys = differing_keys(stored_config(folder), as_started(cell.config, folder))
         if keys:
             raise RunError(
                 f"{folder} was run with another configuration; it differs in {', '.join(keys)}; "

@@ -14,7 +14,7 @@ from fedorbit.config.explain import nearest
 from fedorbit.config.files import dumps, literal, split_key
 from fedorbit.config.schema import ElementsSection
 from fedorbit.errors import ConfigError, FedOrbitError
-from fedorbit.methods import find_method, make_method
+from fedorbit.methods import METHODS, make_method
 from fedorbit.studies.schema import (
     DATASET,
     LINKS,
@@ -29,6 +29,7 @@ from fedorbit.studies.schema import (
     VariantSection,
     flat_settings,
 )
+from fedorbit.user_code import is_allowed, module_of
 
 ALWAYS = (DATASET, PARTITION, METHOD, SEED)
 """Axes that every grid has: where a study names no values, the base configuration's."""
@@ -152,10 +153,14 @@ def _normalised(config: Config, where: str) -> Config:
             f"({config.schedule.rounds}), got {config.run.rounds}; raise schedule.rounds"
         )
     [method] = config.run.method
-    parameters = {}
+    parameters: dict[str, Any] = {}
     try:
         for name in {**config.methods, method: {}}:
-            made = make_method(name, config.methods.get(name, {}))
+            given = config.methods.get(name, {})
+            if (module := module_of(name)) is not None and not is_allowed(module):
+                parameters = given if name == method else parameters
+                continue  # to be looked at, but not to be run: nothing is imported for that
+            made = make_method(name, given)
             if name == method:
                 parameters = made.model_dump(by_alias=True, exclude_defaults=True)
     except FedOrbitError as error:
@@ -202,7 +207,7 @@ def short_key(key: str) -> str:
 
 def method_label(method: str) -> str:
     """Return how a paper would write a method: FedAvg for fedavg."""
-    return find_method(method).__name__
+    return METHODS[method].__name__ if method in METHODS else method.rpartition(":")[2]
 
 
 def _lookup(config: Config, key: str) -> Any:

@@ -1,14 +1,16 @@
 """A run's files on their way between two machines that share no folder.
 
-A parcel must never hold less than what it vouches for: a checkpoint counts on its tensors and on
-records up to its round, a summary on all records. So whoever vouches is read first and written
-last, and a run can go on from whatever has arrived when a machine is lost.
+A parcel must never hold less than what its files count on: a checkpoint on its arrays and on
+records up to its round, a summary on all records, records on the manifest, and that on the world
+file. So a file is read before those that it counts on, and written after them, and a run can
+continue from whatever has arrived when a machine is lost.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedorbit.files import replacing
+from fedorbit.simulation.manifest import CONFIG, MANIFEST, WORLD
 from fedorbit.simulation.records import RECORDS
 from fedorbit.studies import folders
 
@@ -61,10 +63,14 @@ class Mirror:
         return [p for p in inside if not p.name.startswith(".")] + [p for p in beside if p.exists()]
 
 
+FOUNDATIONS = (RECORDS, MANIFEST, WORLD, CONFIG)
+"""Files that others count on, the last one most."""
+
+
 def _reading_order(path: Path) -> tuple[int, str]:
-    if path.suffix == ".json":
-        return 0, path.name
-    return (2 if path.name == RECORDS else 1), path.name
+    if path.name in FOUNDATIONS:
+        return 2 + FOUNDATIONS.index(path.name), path.name
+    return (0 if path.suffix == ".json" else 1), path.name
 
 
 def unpack(parcel: Parcel, out: Path, slug: str) -> None:

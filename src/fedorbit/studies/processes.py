@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Self
 
 from fedorbit.learning.engine import default_workers
+from fedorbit.stopping import listening_again
 from fedorbit.studies import folders
 from fedorbit.studies.places import TICK_S, Ended
+from fedorbit.user_code import allowed_code
 
 PROCESS_BYTES = 600_000_000
 """What a worker needs beside its images: PyTorch, mostly."""
@@ -70,8 +72,9 @@ class LocalProcesses:
         for worker in self._workers:
             worker.stop()
         try:
-            for worker in self._workers:
-                worker.wait()
+            with listening_again():
+                for worker in self._workers:
+                    worker.wait()
         except KeyboardInterrupt:  # a second Ctrl-C: what is on disk is enough
             for worker in self._workers:
                 worker.process.kill()
@@ -108,7 +111,8 @@ class _Worker:
         with folders.log_file(out).open("a") as log:
             # A group of its own: Ctrl-C reaches this process, and this process stops the workers.
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "fedorbit.studies.worker"],
+                # -P: no module in the current folder takes the place of an installed one.
+                [sys.executable, "-P", "-m", "fedorbit.studies.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -121,7 +125,12 @@ class _Worker:
         """Give it a run to do."""
         assert self.process.stdin is not None
         self.slug = slug
-        order = {"out": str(self._out), "folder": slug, "engine": {"workers": workers}}
+        order = {
+            "out": str(self._out),
+            "folder": slug,
+            "engine": {"workers": workers},
+            "allow_code": allowed_code(),
+        }
         with suppress(BrokenPipeError):  # it is dead, which its standard output tells next
             self.process.stdin.write(json.dumps(order) + "\n")
             self.process.stdin.flush()

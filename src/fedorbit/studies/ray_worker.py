@@ -17,6 +17,7 @@ from fedorbit.studies import folders
 from fedorbit.studies.parcels import Mirror, Parcel, unpack
 from fedorbit.studies.places import Outcome
 from fedorbit.studies.worker import do_run
+from fedorbit.user_code import allow_code, allowed_code
 
 SEND_EVERY_S = 5.0
 
@@ -37,14 +38,18 @@ class Home:
     """Modules with methods and models of a user's own are looked for there."""
     cache: str | None
     """FEDORBIT_CACHE there."""
+    allowed_code: tuple[str, ...] = ()
+    """Modules of the user's own that may be imported there."""
 
     @classmethod
     def here(cls) -> "Home":
         """Describe this process."""
-        return cls(__version__, Path.cwd(), os.environ.get("FEDORBIT_CACHE"))
+        cache_folder = os.environ.get("FEDORBIT_CACHE")
+        return cls(__version__, Path.cwd(), cache_folder, allowed_code())
 
     def settle(self) -> None:
         """Make this process resemble that one; what the node has set for itself stays."""
+        allow_code(*self.allowed_code)
         with suppress(OSError):
             os.chdir(self.folder)
         if self.cache and Path(self.cache).is_dir():

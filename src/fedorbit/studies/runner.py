@@ -9,7 +9,9 @@ from pathlib import Path
 from fedorbit.config.files import dumps
 from fedorbit.data.catalog import SYNTHETIC, open_dataset
 from fedorbit.errors import DataError
-from fedorbit.files import replacing
+from fedorbit.files import LONG_WRITTEN_S, remove_leftovers, replacing
+from fedorbit.simulation.manifest import refuse_links
+from fedorbit.simulation.outside import refuse_connections
 from fedorbit.simulation.tracking import connect
 from fedorbit.studies import folders
 from fedorbit.studies.folders import RunState, state_of
@@ -18,6 +20,7 @@ from fedorbit.studies.places import Ended, Places
 from fedorbit.studies.processes import LocalProcesses, default_jobs
 from fedorbit.studies.ray_tasks import OnRay, ray_tasks
 from fedorbit.studies.study import Study, refuse_other_study, write_study
+from fedorbit.user_code import require_allowed
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,14 @@ def run(
     refuse_other_study(study, folder)
     folders.refuse_other_configurations(folder, study.runs)
     missing = [cell for cell in study.runs if state_of(folder, cell).state != "done"]
+    for cell in missing:
+        for name, setting in ((cell.method, "run.method"), (cell.config.model.name, "model.name")):
+            require_allowed(name, f"study {study.name}: {setting}")
+        if study.folder is not None:
+            refuse_connections(str(study.folder), cell.config, study.given)
+    if folder.is_dir():
+        refuse_links(folder)
+        remove_leftovers(folder, folder / folders.HIDDEN, older_than_s=LONG_WRITTEN_S)
     for tracking in {cell.config.tracking for cell in missing}:
         connect(tracking)  # what is wrong with a tracker is said once, not by every run
     places = _places(study, folder, missing, jobs, ray)

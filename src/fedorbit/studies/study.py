@@ -1,7 +1,6 @@
 """From a study's file to its cells, every one with a full, checked configuration."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -11,7 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from fedorbit.config.explain import explain, nearest
-from fedorbit.config.files import literal, preset_names
+from fedorbit.config.files import literal, parse_value, preset_names
+from fedorbit.documents import DocumentError, parse_toml, read_text
 from fedorbit.errors import ConfigError, RunError
 from fedorbit.files import replacing
 from fedorbit.simulation.records import STUDY
@@ -33,6 +33,10 @@ class Study:
     name: str
     file: StudyFile
     cells: tuple[Cell, ...]
+    folder: Path | None = None
+    """The folder of runs that it was loaded from; None for a shipped study or a file."""
+    given: tuple[str, ...] = ()
+    """Overrides of whoever has loaded it, beside those that the folder has."""
 
     @property
     def runs(self) -> list[Cell]:
@@ -96,7 +100,8 @@ def load_study(
     if quick and not file.is_quick:
         file = _quick(file)
     file = _overridden(file, overrides, seeds)
-    return Study(name, file, expand(name, file))
+    loaded_from = Path(source) if folder == Path(source) else None
+    return Study(name, file, expand(name, file), loaded_from, tuple(overrides))
 
 
 def refuse_other_study(study: Study, folder: Path) -> None:
@@ -173,18 +178,18 @@ def _read(source: str | Path) -> tuple[str, str, Path, str]:
             f"{nearest(text, shipped_names())}; shipped are {', '.join(shipped_names())}"
         )
     try:
-        return path.read_text(encoding="utf-8-sig"), str(path), path.parent, path.stem
-    except (OSError, UnicodeDecodeError) as error:
+        return read_text(path), str(path), path.parent, path.stem
+    except (OSError, DocumentError) as error:
         raise ConfigError(f"cannot read study {path}: {error}") from None
 
 
 def _parse(text: str, where: str) -> StudyFile:
     try:
-        return StudyFile.model_validate(tomllib.loads(text))
+        return StudyFile.model_validate(parse_toml(text))
     except ValidationError as error:
         sentences = explain(error, StudyFile)
         raise ConfigError("\n".join(f"{where}: {sentence}" for sentence in sentences)) from None
-    except ValueError as error:
+    except DocumentError as error:
         raise ConfigError(f"{where} is not valid TOML: {error}") from None
 
 
@@ -233,10 +238,7 @@ def _is_short(key: str) -> bool:
 
 
 def _values(text: str) -> Any:
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except ValueError:  # no TOML, so a text
-        value = text.strip()
+    value = parse_value(text)
     return value if isinstance(value, list) else [value]
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedorbit.simulation.records import LAST_ROUNDS, read_summary
-from fedorbit.simulation.runs import method_folder
+from fedorbit.simulation.records import LAST_ROUNDS, finished
 from fedorbit.studies.folders import refuse_other_configurations
 from fedorbit.studies.grid import ALWAYS, Cell, method_label, short_key
 from fedorbit.studies.schema import DATASET, METHOD, PARTITION, SEED
@@ -156,7 +155,7 @@ def _row_label(cell: Cell, axes: Sequence[str], several: AbstractSet[str]) -> st
 
 
 def _entries(study: Study, out: Path, cells: list[Cell]) -> tuple[Entry, Entry]:
-    found = [read_summary(method_folder(out / cell.slug, cell.method)) for cell in cells]
+    found = [finished(out / cell.slug, cell.method) for cell in cells]
     published = study.published(cells[0])
     accuracy, spread = (
         Entry(

@@ -20,8 +20,8 @@ from typing import Any
 from fedorbit.config import load_config
 from fedorbit.errors import FedOrbitError
 from fedorbit.simulation import runs
-from fedorbit.simulation.loop import StopRequested
 from fedorbit.simulation.records import CONFIG
+from fedorbit.stopping import StopRequested
 from fedorbit.studies.folders import (
     as_started,
     claim,
@@ -30,6 +30,7 @@ from fedorbit.studies.folders import (
     write_failure,
 )
 from fedorbit.studies.places import Outcome
+from fedorbit.user_code import allow_code, described
 
 GRACE_S = 60.0
 """How long a stop may take before the process is ended the hard way."""
@@ -44,6 +45,7 @@ def main() -> None:
     threading.Thread(target=_listen, args=(orders,), daemon=True).start()
     while True:
         order = orders.get()
+        allow_code(*order["allow_code"])
         try:
             answer = do_run(Path(order["out"]), order["folder"], order["engine"])
         except StopRequested as stop:
@@ -76,9 +78,7 @@ def do_run(out: Path, slug: str, settings: Mapping[str, Any]) -> Outcome:
 
 
 def _sentence(error: Exception) -> str:
-    if isinstance(error, FedOrbitError):
-        return str(error)
-    return f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, FedOrbitError) else described(error)
 
 
 def _listen(orders: "queue.SimpleQueue[dict[str, Any]]") -> None:

@@ -1,0 +1,149 @@
+"""JSON and TOML files that anybody may have written: read within limits, checked by a schema.
+
+A damaged or hostile file can be huge, a FIFO, nested a thousand levels deep, hold NaN, or have the
+shape of something else. All of that is one exception here, `DocumentError`, whose text fits into
+"FILE is damaged (…)". Callers add the remedy. Nothing read here runs code.
+"""
+
+import hashlib
+import json
+import os
+import stat
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+MOST_BYTES = 256 << 20
+"""Of a document; the largest real one, the records of a thousand orbits, has a tenth of that."""
+MOST_TOML_BYTES = 16 << 20
+MOST_LEVELS = 40
+TOO_DEEP = f"it is nested more than {MOST_LEVELS} levels deep"
+
+
+class DocumentError(ValueError):
+    """A file is not the document that it should be; the text says why."""
+
+
+def read_bytes(path: Path, most_bytes: int = MOST_BYTES, *, tail_bytes: int | None = None) -> bytes:
+    """Return a regular file's content, or its last bytes.
+
+    FIFOs, devices and what is too large are refused unread.
+    """
+    # Without O_NONBLOCK, opening a FIFO waits for a writer that never comes.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123  # a descriptor is no path
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise DocumentError("it is a folder")
+        if not stat.S_ISREG(status.st_mode):
+            raise DocumentError("it is not a regular file")
+        if tail_bytes is not None:
+            file.seek(max(0, status.st_size - tail_bytes))
+            return file.read(tail_bytes)
+        if status.st_size > most_bytes:
+            raise DocumentError(f"it has {status.st_size:,} bytes, the limit is {most_bytes:,}")
+        return file.read(status.st_size)
+
+
+def parse_json(content: bytes, shape: TypeAdapter[Any]) -> Any:
+    """Return the document in some bytes, if it is of a shape.
+
+    The document itself is returned, not what the schema makes of it: keys that the schema does not
+    name stay.
+    """
+    document = _loads(content)
+    require(document, shape)
+    return document
+
+
+def _loads(content: bytes) -> Any:
+    try:
+        return _shallow(json.loads(content.decode("utf-8"), parse_constant=_refuse_constant))
+    except RecursionError:
+        raise DocumentError(TOO_DEEP) from None
+    except ValueError as error:  # no UTF-8, no JSON, or a number of thousands of digits
+        raise DocumentError(str(error)) from None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def require(document: Any, shape: TypeAdapter[Any]) -> None:
+    """Refuse a document of another shape; the key that is wrong is named."""
+    try:
+        shape.validate_python(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        key = ".".join(map(str, first["loc"])) or "the whole document"
+        told = first["msg"].removeprefix("Value error, ")
+        raise DocumentError(f"{key}: {told[:1].lower()}{told[1:]}") from None
+
+
+def read_json(path: Path, shape: TypeAdapter[Any]) -> Any:
+    """Read a JSON document of a shape."""
+    return parse_json(read_bytes(path), shape)
+
+
+def read_text(path: Path) -> str:
+    """Read a TOML file's text."""
+    try:
+        return read_bytes(path, MOST_TOML_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"it is not UTF-8 text: {error}") from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the tables of a TOML text."""
+    try:
+        values: dict[str, Any] = _shallow(tomllib.loads(text))
+    except RecursionError:
+        raise DocumentError(TOO_DEEP) from None
+    except ValueError as error:
+        raise DocumentError(str(error)) from None
+    return values
+
+
+def _shallow(document: Any) -> Any:
+    """Refuse a document nested so deeply that code which walks through it might fail."""
+    level = [document]
+    for _ in range(MOST_LEVELS):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return document
+    raise DocumentError(TOO_DEEP)
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 of a file's content, in hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def document_digest(document: Mapping[str, Any]) -> str:
+    """SHA-256 of a document in one canonical spelling."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return digest(text.encode())
+
+
+SEAL = "sha256"
+
+
+def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document with a checksum of itself as its last entry."""
+    return {**document, SEAL: document_digest(document)}
+
+
+def require_seal(document: Mapping[str, Any]) -> None:
+    """Refuse a document that does not fit the checksum in it."""
+    rest = {key: value for key, value in document.items() if key != SEAL}
+    if document.get(SEAL) != document_digest(rest):
+        raise DocumentError("it does not fit its checksum")

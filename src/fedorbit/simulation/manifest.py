@@ -1,0 +1,204 @@
+"""What makes a run's folder one thing: `run.json` binds its files together by SHA-256.
+
+It keeps the settings that config.toml had, the checksums of the world file and the element sets,
+and those of the user's own code. Its own checksum names the run: the first record, every checkpoint
+and the summary carry it. Each record carries a checksum of itself and all before it. So a file that
+was changed, or that belongs to another run, is found before it is used.
+
+These checksums find damage and careless edits. They are no signature: a folder in which everything
+was rewritten consistently is a run like any other.
+"""
+
+import json
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedorbit.config import Config, load_values
+from fedorbit.config.files import apply_overrides, flat_settings
+from fedorbit.config.schema import ElementsSection
+from fedorbit.documents import (
+    SEAL,
+    DocumentError,
+    digest,
+    parse_toml,
+    read_bytes,
+    read_json,
+    read_text,
+    require_seal,
+    sealed,
+)
+from fedorbit.errors import RunError
+from fedorbit.files import replacing
+from fedorbit.simulation.schema import MANIFEST_FILE
+
+CONFIG, WORLD, MANIFEST = "config.toml", "world.json", "run.json"
+FORMAT = 2
+"""Of a run's folder: 1 had no manifest."""
+EXECUTION = ("engine.", "tracking.")
+"""Settings that say how a run is executed; none but the backend changes a result."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a run was when it began."""
+
+    settings: Mapping[str, Any]
+    """As in config.toml, flat."""
+    files: Mapping[str, str]
+    """SHA-256 of the files that are written before the first round."""
+    code: Mapping[str, str]
+    """SHA-256 of the user's own modules."""
+    run: str
+    """SHA-256 of all this: the name by which the run's other files know it."""
+
+
+def write_manifest(folder: Path, files: list[str], code: Mapping[str, str]) -> Manifest:
+    """Bind what is in a run's folder before its first round."""
+    document = sealed(
+        {
+            "format": FORMAT,
+            "settings": _settings(read_stored(folder).values),
+            "files": {name: digest((folder / name).read_bytes()) for name in files},
+            "code": dict(code),
+        }
+    )
+    with replacing(folder / MANIFEST) as partial:
+        partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    return _manifest(document)
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """Read what a run was when it began; None where it has not, or is of format 1."""
+    path = folder / MANIFEST
+    try:
+        document = read_json(path, MANIFEST_FILE)
+        require_seal(document)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except DocumentError as error:
+        raise changed(path, str(error)) from None
+    if document["format"] != FORMAT:
+        raise RunError(
+            f"{path} is of format {document['format']}, this version reads {FORMAT}; "
+            "use the version of fedorbit that wrote it"
+        )
+    return _manifest(document)
+
+
+def _manifest(document: Mapping[str, Any]) -> Manifest:
+    return Manifest(document["settings"], document["files"], document["code"], document[SEAL])
+
+
+def changed(path: Path, why: str) -> RunError:
+    """Return the error of a file that is not what the run has written."""
+    return RunError(
+        f"{path} was damaged or changed after the run wrote it ({why}); "
+        "get the folder again from where it was made, or run this configuration again elsewhere"
+    )
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The configuration in a run's folder, as text and as it was written there."""
+
+    text: str
+    values: dict[str, Any]
+
+
+def read_stored(folder: Path) -> Stored:
+    """Read config.toml of a run; refuse one that differs from what the run began with.
+
+    Other settings of the engine or of trackers are a warning, since they change no result.
+    """
+    path = folder / CONFIG
+    try:
+        text = read_text(path)
+        values = parse_toml(text)
+        run = values.get("run")
+        if not isinstance(run, dict) or not {"method", "rounds"} <= run.keys():
+            raise DocumentError("run.method and run.rounds are missing")
+    except DocumentError as error:
+        raise RunError(
+            f"{path} is not the configuration of a run ({error}); leave {folder} out"
+        ) from None
+    if (manifest := read_manifest(folder)) is not None:
+        _require_settings(path, _settings(values), manifest.settings)
+    return Stored(text, values)
+
+
+def _require_settings(path: Path, now: Mapping[str, Any], then: Mapping[str, Any]) -> None:
+    differing = sorted(key for key in now.keys() | then.keys() if now.get(key) != then.get(key))
+    if not differing:
+        return
+    told = ", ".join(
+        f"{key} was {_shown(then.get(key))} and is {_shown(now.get(key))}" for key in differing[:8]
+    ) + (" …" if len(differing) > 8 else "")
+    if all(key.startswith(EXECUTION) and key != "engine.backend" for key in differing):
+        warnings.warn(f"{path} was changed after the run began: {told}", stacklevel=4)
+        return
+    raise RunError(
+        f"{path} was changed after the run began: {told}; put it back, or start a new run with "
+        "these settings and --out"
+    )
+
+
+def _shown(value: Any) -> str:
+    text = "not set" if value is None else str(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings flat, in values that JSON has."""
+    flat: dict[str, Any] = json.loads(json.dumps(flat_settings(values), default=str))
+    return flat
+
+
+def stored_config(folder: Path) -> Config:
+    """Return the configuration of a run's folder; its element sets are looked for there only."""
+    return overridden(folder, read_stored(folder), ())
+
+
+def overridden(folder: Path, stored: Stored, overrides: Sequence[str]) -> Config:
+    """Return the configuration of a run's folder with some settings changed."""
+    config = load_values(apply_overrides(stored.values, overrides), str(folder / CONFIG))
+    section = config.constellation
+    if not isinstance(section, ElementsSection) or section.is_bundled:
+        return config
+    if section.file.name != str(section.file):
+        raise RunError(
+            f"{folder / CONFIG}: constellation.file is {section.file}, which is outside of the "
+            f"run's folder; copy the file into {folder} and name it there"
+        )
+    section = section.model_copy(update={"file": folder / section.file})
+    return config.model_copy(update={"constellation": section})
+
+
+def require_file(folder: Path, name: str, manifest: Manifest) -> bytes:
+    """Return the content of a file that a manifest names, if it is what it was."""
+    path = folder / name
+    try:
+        content = read_bytes(path)
+    except FileNotFoundError:
+        raise changed(path, "it is missing") from None
+    except DocumentError as error:
+        raise changed(path, str(error)) from None
+    if digest(content) != manifest.files[name]:
+        raise changed(path, f"its SHA-256 is not the one in {MANIFEST}")
+    return content
+
+
+def refuse_links(folder: Path) -> None:
+    """Refuse a run's folder in which something stands for a place elsewhere, or is no file.
+
+    A run is about to write into it, and must write nowhere else.
+    """
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(parent, name)
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                kind = "a link" if path.is_symlink() else "no regular file"
+                raise RunError(f"{path} is {kind}, and a run does not write there; remove it")

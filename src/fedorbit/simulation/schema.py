@@ -1,0 +1,268 @@
+"""The shapes of the files in a run's folder: records, summary, world file, checkpoint, manifest.
+
+Readers check a file against its shape before they use it, so that a damaged or foreign file is one
+sentence that names the key. Keys that a shape does not name are allowed: methods add facts of their
+own, and later versions more.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, NotRequired
+
+from annotated_types import Ge, Gt, Len, MinLen
+from pydantic import AfterValidator, ConfigDict, TypeAdapter, with_config
+from typing_extensions import TypedDict
+
+STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+
+Count = Annotated[int, Ge(0)]
+Percent = float | None
+"""In percent; None where nothing was evaluated."""
+Sha256 = Annotated[str, MinLen(64)]
+
+
+@with_config(STRICT)
+class RecordShape(TypedDict):
+    """One evaluated round; lists have one entry per orbit."""
+
+    round: Count
+    visible: list[Count]
+    present: NotRequired[list[Count]]
+    accuracy: Percent
+    spread: Percent
+    orbit_accuracy: list[Percent]
+    orbit_loss: list[float | None]
+    samples_trained: Count
+    gs_uplink_bytes: Count
+    gs_downlink_bytes: Count
+    isl_bytes: Count
+    unlinked_bytes: Count
+    epochs: list[Count]
+    onboard_s: NotRequired[list[float]]
+    epochs_asked: NotRequired[list[Count]]
+    epochs_done: NotRequired[list[Count]]
+    charge_lowest: NotRequired[list[float]]
+    charge_mean: NotRequired[list[float]]
+    seconds: float
+
+
+PER_ORBIT = (
+    "orbit_accuracy", "orbit_loss", "epochs", "onboard_s", "epochs_asked", "epochs_done",
+    "charge_lowest", "charge_mean",
+)  # fmt: skip
+
+
+def _fits_itself(record: RecordShape) -> RecordShape:
+    orbits = len(record["orbit_accuracy"])
+    for key in PER_ORBIT:
+        length = len(record.get(key, record["orbit_accuracy"]))  # type: ignore[arg-type]
+        if length != orbits:
+            raise ValueError(f"{key} has {length} entries, orbit_accuracy {orbits}")
+    for key in ("visible", "present"):
+        if any(orbit >= orbits for orbit in record.get(key, ())):  # type: ignore[attr-defined]
+            raise ValueError(f"{key} names an orbit that is none of the {orbits}")
+    return record
+
+
+RECORD: TypeAdapter[Any] = TypeAdapter(Annotated[RecordShape, AfterValidator(_fits_itself)])
+
+
+@with_config(STRICT)
+class IntegrityShape(TypedDict):
+    """What binds a summary to its run."""
+
+    run: Sha256
+    records: Sha256
+    sha256: Sha256
+
+
+@with_config(STRICT)
+class OnboardShape(TypedDict):
+    """What a summary reports of time and charge on board."""
+
+    busy_rounds: list[Count]
+    late_rounds: list[Count]
+
+
+@with_config(STRICT)
+class SummaryShape(TypedDict):
+    """What a finished method came to; runs of earlier versions lack some of it."""
+
+    method: NotRequired[str]
+    accuracy: Percent
+    spread: Percent
+    per_orbit: NotRequired[list[Percent]]
+    similarity: NotRequired[float | None]
+    beta: NotRequired[float | None]
+    rounds: Count
+    links: NotRequired[str]
+    samples_trained: NotRequired[Count]
+    gs_uplink_bytes: NotRequired[Count]
+    gs_downlink_bytes: NotRequired[Count]
+    isl_bytes: NotRequired[Count]
+    unlinked_bytes: NotRequired[Count]
+    seconds: float
+    uplink_vs_fedavg: NotRequired[float | None]
+    parameters: NotRequired[Count]
+    tau_max: NotRequired[Count]
+    onboard: NotRequired[OnboardShape]
+    service: NotRequired[dict[str, Any]]
+    provenance: NotRequired[dict[str, str | None]]
+    integrity: NotRequired[IntegrityShape]
+
+
+SUMMARY_FILE: TypeAdapter[Any] = TypeAdapter(SummaryShape)
+
+
+@with_config(STRICT)
+class StationShape(TypedDict):
+    """A ground station on the map."""
+
+    name: str
+    latitude_deg: float
+    longitude_deg: float
+    min_elevation_deg: float
+    radius_deg: float
+
+
+@with_config(STRICT)
+class PositionsShape(TypedDict):
+    """Sub-satellite points on the map, `[round][satellite]`."""
+
+    of_satellites: Count
+    satellites: list[Count]
+    orbit_of_satellite: list[Count]
+    names: list[str]
+    every_round: Annotated[int, Gt(0)]
+    latitude_deg: list[list[float]]
+    longitude_deg: list[list[float]]
+    seen: list[list[Count]]
+    away: NotRequired[list[list[Count]]]
+
+
+@with_config(STRICT)
+class PlacesShape(TypedDict):
+    """Samples per orbit in squares of latitude and longitude."""
+
+    bin_deg: Annotated[float, Gt(0)]
+    rows: list[Annotated[list[int], Len(4, 4)]]
+
+
+@with_config(STRICT)
+class WorldShape(TypedDict):
+    """What a run's configuration fixes before its first round."""
+
+    format: Count
+    dataset: str
+    classes: Annotated[list[str], MinLen(1)]
+    image_shape: list[Count]
+    orbit_class_counts: Annotated[list[list[Count]], MinLen(1)]
+    test_class_counts: list[list[Count]]
+    satellite_samples: list[Count]
+    unseen_samples: Count
+    similarity: list[list[float]] | None
+    beta: float
+    rounds: Annotated[int, Gt(0)]
+    round_s: Annotated[float, Gt(0)]
+    horizon_rounds: Count
+    tau_max: Count
+    visible: list[list[Annotated[list[Count], Len(2, 2)]]]
+    stations: list[StationShape]
+    positions: PositionsShape
+    places: PlacesShape | None
+
+
+def _is_consistent(world: WorldShape) -> WorldShape:
+    orbits, classes = len(world["orbit_class_counts"]), len(world["classes"])
+    positions = world["positions"]
+    satellites, steps = len(positions["satellites"]), len(positions["latitude_deg"])
+    lengths: list[tuple[str, Sequence[Sequence[Any]], int, int | None]] = [
+        ("orbit_class_counts", world["orbit_class_counts"], orbits, classes),
+        ("test_class_counts", world["test_class_counts"], orbits, classes),
+        ("similarity", world["similarity"] or [], orbits, orbits),
+        ("visible", world["visible"], orbits, None),
+        ("positions.latitude_deg", positions["latitude_deg"], steps, satellites),
+        ("positions.longitude_deg", positions["longitude_deg"], steps, satellites),
+        ("positions.seen", positions["seen"], steps, None),
+        ("positions.away", positions.get("away", []), steps, None),
+    ]
+    for key, rows, height, width in lengths:
+        if rows and len(rows) != height:
+            raise ValueError(f"{key} has {len(rows)} rows instead of {height}")
+        if width is not None and any(len(row) != width for row in rows):
+            raise ValueError(f"{key} has a row that is not of {width} entries")
+    if not len(positions["orbit_of_satellite"]) == len(positions["names"]) == satellites:
+        raise ValueError(f"positions names more or fewer than {satellites} satellites")
+    if any(orbit >= orbits for orbit in positions["orbit_of_satellite"]):
+        raise ValueError(f"positions names an orbit that is none of the {orbits}")
+    named = [k for row in (*positions["seen"], *positions.get("away", [])) for k in row]
+    if any(k >= satellites for k in named):
+        raise ValueError(f"positions names a satellite that is none of the {satellites}")
+    if world["places"] is not None and any(
+        not 0 <= row[2] < orbits for row in world["places"]["rows"]
+    ):
+        raise ValueError(f"places names an orbit that is none of the {orbits}")
+    return world
+
+
+WORLD_FILE: TypeAdapter[Any] = TypeAdapter(Annotated[WorldShape, AfterValidator(_is_consistent)])
+
+
+@with_config(STRICT)
+class TallyShape(TypedDict):
+    """Clocks and batteries between two rounds."""
+
+    round: Count
+    charge_j: list[float]
+    onboard_s: list[float]
+    epochs_asked: list[Count]
+    epochs_done: list[Count]
+    longest_s: list[float]
+    busy_rounds: list[Count]
+    late_rounds: list[Count]
+    asked: Count
+    done: Count
+    lowest_charge: list[float]
+
+
+@with_config(STRICT)
+class SpentShape(TypedDict):
+    """What a run had spent when a checkpoint was written."""
+
+    samples_trained: Count
+    gs_uplink_bytes: Count
+    gs_downlink_bytes: Count
+    isl_bytes: Count
+    unlinked_bytes: Count
+    epochs: list[Count]
+    onboard: NotRequired[TallyShape]
+    seconds: float
+
+
+@with_config(STRICT)
+class CheckpointShape(TypedDict):
+    """The numbers of a checkpoint; its arrays are in a file beside it."""
+
+    run: Sha256
+    rounds_done: Count
+    spent: SpentShape
+    records_bytes: Count
+    records: Sha256
+    arrays_sha256: Sha256
+    sha256: Sha256
+
+
+CHECKPOINT_FILE: TypeAdapter[Any] = TypeAdapter(CheckpointShape)
+
+
+@with_config(STRICT)
+class ManifestShape(TypedDict):
+    """What binds the files of a run together."""
+
+    format: Count
+    settings: dict[str, Any]
+    files: dict[str, Sha256]
+    code: dict[str, Sha256]
+    sha256: Sha256
+
+
+MANIFEST_FILE: TypeAdapter[Any] = TypeAdapter(ManifestShape)

@@ -1,0 +1,123 @@
+"""Ctrl-C and SIGTERM: the first is an exception, and none disturbs while a stop is handled.
+
+The command line answers signals by `stop_once` from its first line to its last. The first signal
+raises `StopRequested`; further ones are ignored, so that what is being written is finished and no
+traceback appears. Only where a stop may take long, `listening_again` lets a second signal through.
+While a library is imported, a signal ends the process instead: an exception in the middle of
+PyTorch's start-up can abort it, and a run that was begun is as safe as after a kill.
+A program that uses fedorbit as a library keeps its own handlers but for the time of a run's rounds.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+Handler = Callable[[int, FrameType | None], Any] | int
+
+
+class StopRequested(KeyboardInterrupt):
+    """A signal asks the run to end; it can be resumed from `folder`."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(signal_number).name}")
+        self.signal_number = signal_number
+        self.folder: Path | None = None
+        """The run's folder, once there is one."""
+        self.options: tuple[str, ...] = ()
+        """What resuming it needs to be told on the command line."""
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell expects of a program that ended because of this signal."""
+        return 128 + self.signal_number
+
+
+_received: list[StopRequested] = []
+
+
+def first_stop() -> StopRequested | None:
+    """Return the first stop that was requested of the command line, if any was."""
+    return _received[0] if _received else None
+
+
+def stop_once(number: int, frame: FrameType | None) -> None:
+    """Raise `StopRequested`, and ignore the signals that follow."""
+    ignore_signals()
+    _received.append(StopRequested(number))
+    if _is_importing(frame):
+        os.write(2, f"fedorbit: {_received[-1]}\n".encode())
+        os._exit(_received[-1].exit_code)
+    raise _received[-1]
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    return frame is not None
+
+
+def answer_signals_once() -> None:
+    """Answer the next signal by `stop_once`, until further notice."""
+    _set(dict.fromkeys(SIGNALS, stop_once))
+
+
+def ignore_signals() -> None:
+    """Ignore all signals from now on."""
+    _set(dict.fromkeys(SIGNALS, signal.SIG_IGN))
+
+
+def is_command_line() -> bool:
+    """Whether signals are answered as the command line does."""
+    return signal.getsignal(signal.SIGINT) is stop_once or bool(_received)
+
+
+@contextmanager
+def listening_again() -> Iterator[None]:
+    """Let one more signal through where the command line already ignores them."""
+    with _handlers(stop_once if _received else None):
+        yield
+
+
+@contextmanager
+def stopping_on_signals() -> Iterator[None]:
+    """Turn signals into `StopRequested`, so that a checkpoint can still be written."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise StopRequested(number)
+
+    with _handlers(None if is_command_line() else stop):
+        yield
+
+
+@contextmanager
+def deaf_to_signals() -> Iterator[None]:
+    """Finish what is being written, however often a stop is requested."""
+    with _handlers(signal.SIG_IGN):
+        yield
+
+
+@contextmanager
+def _handlers(handler: Handler | None) -> Iterator[None]:
+    """Answer signals by a handler; only the main thread may set one, others do without."""
+    if handler is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before, stops = {number: signal.getsignal(number) for number in SIGNALS}, len(_received)
+    _set(dict.fromkeys(SIGNALS, handler))
+    try:
+        yield
+    finally:
+        if len(_received) == stops:  # else signals are ignored from now on
+            _set(before)
+
+
+def _set(handlers: dict[signal.Signals, Any]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
