@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import stat
+import sys
 import tarfile
 import tempfile
 import zipfile
@@ -130,7 +131,7 @@ def _open_zip(path: Path, limits: Limits) -> Iterator[_Container]:
                     "are 0 (stored) and 8 (deflated); pack the archive again with one of these"
                 )
             announced = member.file_size
-            member.file_size += 2  # zipfile would cut off, and not notice, the byte beyond
+            member.file_size = sys.maxsize  # zipfile would cut off, and not notice, what is beyond
             with archive.open(member) as content:
                 return read_exactly(content, announced)
 
