@@ -54,6 +54,11 @@ TLE_NUMBERS = {
 }
 """First and last column of each number in the lines of a TLE, and what it looks like: SGP4's reader
 takes what it can from anything else."""
+TLE_EXAMPLE = {
+    "1": "1 25544U 98067A   14020.93268519  .00009878  00000-0  18200-3 0  5082",
+    "2": "2 25544  51.6498 109.4756 0003572  55.9686 274.8005 15.49815350868473",
+}
+"""Lines of a published element set, from which error sentences show what is allowed."""
 TLE_BLANKS = {"1": (2, 9, 18, 33, 44, 53, 62, 64), "2": (2, 8, 17, 26, 34, 43, 52)}
 """Columns between the fields: SGP4's reader would take a digit there for part of a number."""
 TEXTS = ("CLASSIFICATION_TYPE", "OBJECT_ID", "EPOCH")
@@ -209,8 +214,9 @@ def _check_tle_line(path: Path, number: int, line: str) -> None:
         text = line[first - 1 : last]
         if not re.fullmatch(pattern, text):
             raise ElementSetError(
-                f"{path}, line {number}: {what} (columns {first} to {last}) must be a number as "
-                f"TLE write it, got {text!r}; the element set is damaged, get it again"
+                f"{path}, line {number}: {what} (columns {first} to {last}) must be a number such "
+                f"as {TLE_EXAMPLE[line[0]][first - 1 : last]!r}, got {text!r}; "
+                "the element set is damaged, get it again"
             )
 
 
