@@ -102,3 +102,33 @@ def test_one_damaged_dataset_does_not_hide_the_others(fedorbit, own_cache: Path)
     assert [row["name"] for row in rows] == [broken.name, whole.name]
     assert "has 3 bytes" in rows[0]["error"]
     assert rows[1]["error"] is None and rows[1]["samples"] == 50
+
+
+def test_a_flipped_bit_is_listed_as_damage(fedorbit, own_cache: Path) -> None:
+    small = ("-o", "data.synthetic.samples=50", "-o", "data.synthetic.size=8")
+    for seed in ("1", "2"):
+        fedorbit("data", "partition", *small, "-o", f"data.synthetic.seed={seed}", "--json")
+    broken, whole = sorted(f for f in own_cache.iterdir() if not f.name.startswith("."))
+    content = bytearray((broken / "labels.npy").read_bytes())
+    content[content.index(b"'descr'")] ^= 1 << 2  # the quote becomes a hash: no Python any more
+    (broken / "labels.npy").write_bytes(content)
+    text = " ".join(fedorbit("data", "list").stdout.split())
+    assert f"damaged: {broken} is damaged (labels.npy" in text
+    assert f"{whole.name} 10 8 x 8 x 3 50" in text
+    rows = json.loads(fedorbit("data", "list", "--json").stdout)["prepared"]
+    assert "is damaged (labels.npy" in rows[0]["error"]
+    assert rows[1]["error"] is None
+    refused = one_sentence(fedorbit("data", "inspect", broken.name, code=2))
+    assert "is damaged (labels.npy" in refused
+
+
+def test_limits_are_options(fedorbit, tmp_path: Path) -> None:
+    for label in ("field", "town"):
+        file = tmp_path / "images" / label / "1.png"
+        file.parent.mkdir(parents=True)
+        Image.new("RGB", (700, 700)).save(file)
+    arguments = ("data", "prepare", "folder", "--source", "images", "--json")
+    refused = one_sentence(fedorbit(*arguments, "--max-image-mb", "1", code=2))
+    assert "1.png is 700x700 pixels, decoded 1,470,000 bytes; allowed are 1,000,000;" in refused
+    assert refused.endswith("or raise --max-image-mb to 2 if it is genuine")
+    assert json.loads(fedorbit(*arguments, "--max-image-mb", "2").stdout)["newly_prepared"]

@@ -1,6 +1,7 @@
 """The cache on real files, with real processes that are killed, limited or in each other's way."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -217,7 +218,7 @@ def test_description_of_other_images_is_damage():
     path = write().folder / "dataset.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"samples": 11}))
     with pytest.raises(
-        DataError, match=r"small is damaged .*images\.npy is of shape \(10, 4, 4, 1\)"
+        DataError, match=r"small is damaged .*images\.npy is uint8 of shape \(10, 4, 4, 1\)"
     ):
         open_dataset("small")
 
@@ -225,22 +226,155 @@ def test_description_of_other_images_is_damage():
 def test_pickled_arrays_are_never_loaded():
     dataset = write()
     path = dataset.folder / "labels.npy"
-    np.save(path, np.array([{}] * 10, object), allow_pickle=True)
+    with path.open("wb") as file:
+        np.lib.format.write_array(file, np.array([{}] * 10, object), (2, 0), allow_pickle=True)
     description = dataset.description
     description["files"]["labels.npy"]["size_bytes"] = path.stat().st_size
     (dataset.folder / "dataset.json").write_text(json.dumps(description))
-    with pytest.raises(DataError, match=r"damaged .*allow_pickle=False"):
+    with pytest.raises(
+        DataError, match=r"labels\.npy is object of shape \(10,\), the description says int64"
+    ):
         open_dataset("small")
 
 
 def test_verify_finds_a_changed_byte():
     dataset = write()
-    path = dataset.folder / "labels.npy"
+    path = dataset.folder / "images.npy"
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"labels\.npy has changed.*SHA-256.*--force"):
+    with pytest.raises(DataError, match=r"images\.npy has changed.*SHA-256.*--force"):
         verify_dataset(open_dataset("small"))
+
+
+def described(dataset, **changes):
+    """Write a dataset's description anew, with changes."""
+    text = json.dumps(dataset.description | changes)
+    (dataset.folder / "dataset.json").write_text(text)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[]", b"null", b"5", b'"text"', b"NaN", b"\xff\xfe", b"\0", b"", b"[" * 1500 + b"]" * 1500,
+     b'{"format_version": ' + b"9" * 5000 + b"}", b'{"format_version": true}',
+     b'{"format_version": "1"}', b'{"format_version": 1}'],
+)  # fmt: skip
+def test_a_description_of_another_form_is_damage(content):
+    path = write().folder / "dataset.json"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"small is damaged \(dataset\.json: .*--force$") as caught:
+        open_dataset("small")
+    assert "\n" not in str(caught.value)
+
+
+def nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"samples": "10"}, "samples: .*integer, got '10'"),
+        ({"samples": 0}, "samples: .*greater than or equal to 1, got 0"),
+        ({"samples": 10.5}, "samples: .*integer, got 10.5"),
+        ({"shape": [4, 4]}, "shape: .*at least 3 items"),
+        ({"shape": [4, 4, True]}, r"shape\.2: .*integer, got True"),
+        ({"dtype": "object"}, "dtype: .*'uint8' or 'float32', got 'object'"),
+        ({"class_names": "even"}, "class_names: .*list, got 'even'"),
+        ({"class_names": [1, 2]}, r"class_names\.0: .*instance of str, got 1"),
+        ({"class_names": []}, "class_names: .*at least 1 item"),
+        ({"notes": None}, "notes: .*list, got None"),
+        ({"origin": []}, "origin: .*dictionary, got list"),
+        ({"options": {"size": nested(400)}}, "options.size.*got list"),
+        ({"files": {}}, r"files: .*images\.npy is missing, got dict"),
+        ({"files": {"../x": {"sha256": "", "size_bytes": 1}}}, r"files\.\.\./x.*'images\.npy'"),
+        ({"files": {"images.npy": None}}, r"files\.images\.npy: .*got None"),
+        ({"files": {"images.npy": {"sha256": "", "size_bytes": -1}}}, r"files.*size_bytes: .*got -1"),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_of_the_description_is_named(changes, reason):
+    described(write(), **changes)
+    with pytest.raises(DataError, match=rf"small is damaged \(dataset\.json: {reason}") as caught:
+        open_dataset("small")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_description_that_is_a_fifo_is_not_waited_for():
+    path = write().folder / "dataset.json"
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(DataError, match="'small' is not prepared"):
+        open_dataset("small")
+
+
+def test_any_flipped_bit_of_a_header_is_damage_or_harmless():
+    dataset = write()
+    path = dataset.folder / "labels.npy"
+    whole = path.read_bytes()
+    header = len(whole) - 10 * 8
+    refused = 0
+    for bit in range(8 * header):
+        content = bytearray(whole)
+        content[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(content)
+        try:
+            opened = open_dataset("small")
+        except DataError as error:
+            assert "small is damaged (labels.npy" in str(error) and "\n" not in str(error)
+            refused += 1
+        else:  # a blank that became another one
+            assert opened.labels.tolist() == dataset.labels.tolist()
+    assert refused > 6 * header
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["(" * 400, "-" * 900 + "1", "{'descr': '<i8', 'fortran_order': True, 'shape': (10,)}",
+     "{'descr': '<i8', 'fortran_order': False, 'shape': (10, 1)}",
+     "{'descr': '<i8', 'fortran_order': False, 'shape': (1" + "0" * 500 + ",)}",
+     "{'descr': '|O', 'fortran_order': False, 'shape': (10,)}", "'unclosed", "\0", "é", "lambda: 0"],
+)  # fmt: skip
+def test_headers_that_break_the_parser_are_damage(header):
+    dataset = write()
+    path = dataset.folder / "labels.npy"
+    encoded = header.encode("latin1")
+    size = len(encoded).to_bytes(4, "little")
+    path.write_bytes(b"\x93NUMPY\x02\x00" + size + encoded + bytes(80))
+    files = dataset.description["files"]
+    files["labels.npy"]["size_bytes"] = path.stat().st_size
+    described(dataset, files=files)
+    with pytest.raises(DataError, match=r"small is damaged \(labels\.npy") as caught:
+        open_dataset("small")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("stem", "value", "reason"),
+    [
+        ("labels", -1, r"labels\.npy holds -1 to 1, allowed are 0 to 1"),
+        ("labels", 2, r"labels\.npy holds 0 to 2, allowed are 0 to 1"),
+        ("split", 3, r"split\.npy holds 3, allowed are 0, 1 and 2"),
+        ("coordinates", np.inf, r"coordinates\.npy holds infinite angles"),
+    ],
+)
+def test_values_that_no_dataset_has_are_damage(stem, value, reason):
+    path = write().folder / f"{stem}.npy"
+    array = np.load(path, mmap_mode="r+")
+    array[3] = value
+    array.flush()
+    with pytest.raises(DataError, match=f"small is damaged .{reason}"):
+        open_dataset("small")
+
+
+def test_unknown_places_are_no_damage():
+    path = write().folder / "coordinates.npy"
+    array = np.load(path, mmap_mode="r+")
+    array[3] = np.nan
+    array.flush()
+    assert np.isnan(open_dataset("small").latitude_deg[3])
 
 
 # --- Streams that break their word --------------------------------------------------------------

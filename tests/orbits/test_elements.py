@@ -1,11 +1,14 @@
 import csv
 import io
 import json
+import os
 from datetime import timedelta, timezone
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fedorbit.errors import ElementSetError
 from fedorbit.orbits.constellation import from_element_sets
@@ -307,3 +310,120 @@ def test_a_decaying_satellite_is_named(tmp_path: Path) -> None:
         constellation.r_ecef_km(np.array([0.0, 3000 * 86400.0]))
     with pytest.raises(ElementSetError, match="SGP4 cannot propagate FALLING"):
         constellation.r_ecef_km_at(np.array([0]), np.array([3000 * 86400.0]))
+
+
+# --- Damage that a checksum does not show -------------------------------------------------------
+
+
+def with_columns(line: int, first: int, text: str) -> str:
+    """Return the published set with other columns in one line, and the checksum to fit."""
+    lines = ISS_TLE.splitlines()
+    changed = lines[line][: first - 1] + text + lines[line][first - 1 + len(text) : 68]
+    total = sum(int(c) if c.isdigit() else c == "-" for c in changed)
+    lines[line] = f"{changed}{total % 10}"
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "day",
+    ["000.93268519", "-30.00000000", "999.93268519", "367.00000000", "366.00000000", "1e9         ",
+     "nan         ", "            ", "0X0.00000000", "068132721500"],
+)  # fmt: skip
+def test_an_epoch_day_that_no_year_has_is_refused(tmp_path: Path, day: str) -> None:
+    file = written(tmp_path, with_columns(1, 21, day))
+    with pytest.raises(ElementSetError, match=r"line 2: the epoch day \(columns 21 to 32") as error:
+        read_element_sets(file)
+    assert f"got {day!r}" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "moment"),
+    [
+        ("14365.50000000", "2014-12-31 12:00"),
+        ("12366.50000000", "2012-12-31 12:00"),
+        ("14  1.50000000", "2014-01-01 12:00"),
+        ("56366.50000000", "2056-12-31 12:00"),
+        ("57001.50000000", "1957-01-01 12:00"),
+    ],
+)
+def test_the_first_and_last_days_of_years(tmp_path: Path, epoch: str, moment: str) -> None:
+    [iss] = read_element_sets(written(tmp_path, with_columns(1, 19, epoch)))
+    assert f"{iss.epoch:%Y-%m-%d %H:%M}" == moment
+
+
+@pytest.mark.parametrize(
+    ("line", "first", "text", "message"),
+    [
+        (1, 18, "9", "line 2: column 18 must be blank, got '9'"),
+        (1, 19, "x4", r"line 2: the epoch year \(columns 19 to 20\) .* got 'x4'"),
+        (1, 34, " .0000987a", r"the first derivative .* got ' \.0000987a'"),
+        (1, 54, " 1820x-3", r"the drag term .* got ' 1820x-3'"),
+        (2, 9, " 51.6a98", r"line 3: the inclination \(columns 9 to 16\) .* got ' 51\.6a98'"),
+        (2, 27, "-003572", "the eccentricity"),
+        (2, 53, "1e.49815350", "the mean motion"),
+        (2, 52, "5", "column 52 must be blank"),
+    ],
+)
+def test_columns_of_a_tle_that_are_no_numbers_are_refused(
+    tmp_path: Path, line: int, first: int, text: str, message: str
+) -> None:
+    with pytest.raises(ElementSetError, match=message):
+        read_element_sets(written(tmp_path, with_columns(line, first, text)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"NORAD_CAT_ID": 340_000}, "NORAD_CAT_ID must be from 0 to 339999, got 340000"),
+        ({"NORAD_CAT_ID": -1}, "NORAD_CAT_ID must be from 0"),
+        ({"EPHEMERIS_TYPE": 2**40}, "EPHEMERIS_TYPE must be from 0 to 9"),
+        ({"REV_AT_EPOCH": 2**70}, "REV_AT_EPOCH must be"),
+        ({"OBJECT_NAME": "9" * 5000}, "name must have at most 100 characters.*got 5,000: '9{40}'"),
+        ({"OBJECT_NAME": "A\nB"}, "all of them printable"),
+        ({"OBJECT_NAME": "\ud800"}, "all of them printable"),
+    ],
+)
+def test_fields_that_no_satellite_has_are_refused(tmp_path: Path, changes, message: str) -> None:
+    with pytest.raises(ElementSetError, match=f"record 1: .*{message}") as error:
+        read_element_sets(written(tmp_path, omm_with(changes)))
+    assert "\n" not in str(error.value)
+
+
+TLE_ALPHABET = "0123456789 +-.eEnaNX"
+
+
+@settings(max_examples=400)
+@given(
+    line=st.sampled_from([1, 2]),
+    first=st.integers(3, 68),
+    text=st.text(TLE_ALPHABET, min_size=1, max_size=14),
+)
+def test_any_columns_give_positions_or_one_sentence(
+    tmp_path_factory, line: int, first: int, text: str
+) -> None:
+    file = written(tmp_path_factory.getbasetemp(), with_columns(line, first, text[: 69 - first]))
+    try:
+        [element_set] = read_element_sets(file)
+    except ElementSetError as error:
+        assert "\n" not in str(error) and len(str(error)) < 500
+    else:
+        assert 1957 <= element_set.epoch.year <= 2057
+
+
+# --- What is no file of elements ----------------------------------------------------------------
+
+
+def test_a_fifo_a_device_and_a_folder_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "fifo")
+    for name, kind in (("zero", "a device"), ("fifo", "a FIFO"), (".", "a folder")):
+        with pytest.raises(ElementSetError, match=f"cannot read .*: it is {kind}, not a regular"):
+            read_element_sets(tmp_path / name)
+
+
+def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
+    file = written(tmp_path, ISS_TLE)
+    os.truncate(file, (1 << 26) + 1)
+    with pytest.raises(ElementSetError, match="it has 67,108,865 bytes, allowed are 67,108,864;"):
+        read_element_sets(file)

@@ -22,6 +22,7 @@ from fedorbit.cli.output import (
 from fedorbit.config import load_config
 from fedorbit.data import catalog
 from fedorbit.data.cache import Dataset, cache_root, prepared_names, verify_dataset
+from fedorbit.data.limits import GB, MB, Limits
 from fedorbit.data.partition import Partition
 from fedorbit.data.similarity import similarity_coefficient
 from fedorbit.data.stream import TEST, TRAIN, VALIDATION
@@ -168,6 +169,18 @@ def prepare(
         typer.Option("--geo", metavar="CSV", help="Coordinates: name,latitude_deg,longitude_deg."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what is prepared.")] = False,
+    max_image_mb: Annotated[
+        int,
+        typer.Option(
+            "--max-image-mb", metavar="MB", min=1, help="Refuse larger images, packed or as pixels."
+        ),
+    ] = Limits().image_bytes // MB,
+    max_total_gb: Annotated[
+        int,
+        typer.Option(
+            "--max-total-gb", metavar="GB", min=1, help="Refuse sources that hold more, unpacked."
+        ),
+    ] = Limits().total_bytes // GB,
     as_json: AsJson = False,
 ) -> None:
     """Turn a dataset's files into arrays that runs map into memory.
@@ -187,6 +200,7 @@ def prepare(
         source,
         name=dataset_name,
         options=catalog.PrepareOptions(size=size, geo=geo),
+        limits=Limits(image_bytes=max_image_mb * MB, total_bytes=max_total_gb * GB),
         force=force,
         progress=RichProgress(),
     )

@@ -34,6 +34,14 @@ import platformdirs
 from numpy.typing import NDArray
 
 from fedorbit import __version__
+from fedorbit.data.description import (
+    DamageError,
+    check_coordinates,
+    check_labels,
+    check_split,
+    read_array,
+    read_description,
+)
 from fedorbit.data.stream import ImageStream
 from fedorbit.errors import DataError
 from fedorbit.progress import Progress, SilentProgress
@@ -96,7 +104,7 @@ def prepared_names(root: Path | None = None) -> tuple[str, ...]:
 
 
 def open_dataset(name: str, root: Path | None = None) -> Dataset:
-    """Open a prepared dataset after checking its format version and the size of every file."""
+    """Open a prepared dataset after checking its description and the form of every array."""
     folder = dataset_folder(name, root)
     if not is_prepared(name, root):
         raise DataError(
@@ -104,40 +112,50 @@ def open_dataset(name: str, root: Path | None = None) -> Dataset:
             f"prepared so far: {', '.join(prepared_names(root)) or 'none'}"
         )
     try:
-        description = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
-        version = int(description["format_version"])
-        if version != CACHE_VERSION:
-            raise DataError(
-                f"{folder} was written by {'a newer' if version > CACHE_VERSION else 'an older'} "
-                f"fedorbit (cache format {version}, this one reads {CACHE_VERSION}); "
-                "prepare it again with --force"
-            )
-        for file_name, expected in description["files"].items():
-            _check_size(folder / file_name, expected["size_bytes"])
-
-        def load(stem: str, mmap_mode: Any = None) -> Any:
-            if f"{stem}.npy" not in description["files"]:
-                return None
-            return np.load(folder / f"{stem}.npy", mmap_mode=mmap_mode, allow_pickle=False)
-
-        images, coordinates = load("images", "r"), load("coordinates")
-        if images.shape != (description["samples"], *description["shape"]):
-            raise ValueError(f"images.npy is of shape {images.shape}")
-        return Dataset(
-            name=name,
-            images=images,
-            labels=load("labels"),
-            class_names=tuple(description["class_names"]),
-            latitude_deg=None if coordinates is None else coordinates[:, 0],
-            longitude_deg=None if coordinates is None else coordinates[:, 1],
-            split=load("split"),
-            folder=folder,
-            description=description,
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return _open(name, folder)
+    except DamageError as damage:
         raise DataError(
-            f"{folder} is damaged ({error!r}); prepare it again with --force"
-        ) from error
+            f"{folder} is damaged ({damage}); prepare it again with --force"
+        ) from damage
+
+
+def _open(name: str, folder: Path) -> Dataset:
+    """Open what is in a folder; whatever is not as it was written is damage."""
+    description = read_description(folder / "dataset.json", CACHE_VERSION)
+    if (version := description["format_version"]) != CACHE_VERSION:
+        raise DataError(
+            f"{folder} was written by {'a newer' if version > CACHE_VERSION else 'an older'} "
+            f"fedorbit (cache format {str(version)[:20]}, this one reads {CACHE_VERSION}); "
+            "prepare it again with --force"
+        )
+    files, samples = description["files"], description["samples"]
+    for file_name, expected in files.items():
+        _check_size(folder / file_name, expected["size_bytes"])
+
+    def load(stem: str, dtype: str, *row_shape: int, mapped: bool = False) -> Any:
+        if f"{stem}.npy" not in files:
+            return None
+        return read_array(folder / f"{stem}.npy", dtype, (samples, *row_shape), mapped=mapped)
+
+    images = load("images", description["dtype"], *description["shape"], mapped=True)
+    labels, split = load("labels", "int64"), load("split", "uint8")
+    coordinates = load("coordinates", "float64", 2)
+    check_labels(labels, len(description["class_names"]))
+    if split is not None:
+        check_split(split)
+    if coordinates is not None:
+        check_coordinates(coordinates)
+    return Dataset(
+        name=name,
+        images=images,
+        labels=labels,
+        class_names=tuple(description["class_names"]),
+        latitude_deg=None if coordinates is None else coordinates[:, 0],
+        longitude_deg=None if coordinates is None else coordinates[:, 1],
+        split=split,
+        folder=folder,
+        description=description,
+    )
 
 
 def verify_dataset(dataset: Dataset, progress: Progress | None = None) -> None:

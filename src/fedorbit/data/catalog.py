@@ -22,6 +22,7 @@ import numpy as np
 from fedorbit.data import cache, eurosat, folder, resisc45, so2sat, synthetic
 from fedorbit.data.cache import Dataset
 from fedorbit.data.imagetree import file_sha256
+from fedorbit.data.limits import Limits
 from fedorbit.data.stream import Chunk, ImageStream
 from fedorbit.data.synthetic import SyntheticSpec
 from fedorbit.errors import DataError, closest
@@ -71,7 +72,7 @@ class PrepareOptions:
 class Source:
     """A dataset and how to read it.
 
-    `open_stream(path, **options)` reads it; `options` are those it knows, with their defaults.
+    `open_stream(path, limits=…, **options)` reads it; `options` are those it knows, with defaults.
     `fingerprint(path, geo)` changes when the files that decide the result change; places are read
     from `coordinates_file` beside the path if no other file is given. `downloads` are the names
     under which its (main) file is looked for when no path is given; without any, a path is needed,
@@ -132,7 +133,7 @@ def _generator_fingerprint(path: Path, geo: Path | None) -> str:
 
 
 @contextmanager
-def _generate(path: None, *, spec: SyntheticSpec) -> Iterator[ImageStream]:
+def _generate(path: None, *, limits: Limits, spec: SyntheticSpec) -> Iterator[ImageStream]:
     yield ImageStream(
         samples=spec.samples,
         image_shape=(spec.size, spec.size, spec.channels),
@@ -288,13 +289,15 @@ def prepare(
     *,
     name: str | None = None,
     options: PrepareOptions | None = None,
+    limits: Limits | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Dataset, bool]:
     """Read a source into the cache; return the dataset and whether it was written just now.
 
     Without a path the downloaded files are used. A dataset already prepared from the same files
-    with the same options is only opened; one that differs is replaced with `force` alone.
+    with the same options is only opened; one that differs is replaced with `force` alone. What is
+    larger than the limits is refused.
     """
     source = find_source(source_name)
     chosen = _chosen_options(source, options or PrepareOptions())
@@ -336,7 +339,7 @@ def prepare(
     with cache.dataset_lock(name, progress=progress):
         if dataset := existing():
             return dataset, False
-        with source.open_stream(path, **chosen) as stream:
+        with source.open_stream(path, limits=limits or Limits(), **chosen) as stream:
             origin = {**stream.origin, "fingerprint": fingerprint}
             if path is not None and (geo := source.coordinates(path, chosen.get("geo"))):
                 origin["coordinates_sha256"] = file_sha256(geo)

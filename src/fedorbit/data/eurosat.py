@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedorbit.data.folder import ImageRule, find_beside, image_stream, locate
-from fedorbit.data.imagetree import open_tree
+from fedorbit.data.folder import ImageRule, find_beside, image_stream, locate, open_images
+from fedorbit.data.limits import Limits
 from fedorbit.data.stream import ImageStream
 
 CLASS_NAMES = (
@@ -33,7 +33,9 @@ COORDINATES_FILE = "eurosat_geo.csv"
 
 
 @contextmanager
-def open_stream(path: Path, *, size: int = SIDE, geo: Path | None = None) -> Iterator[ImageStream]:
+def open_stream(
+    path: Path, *, limits: Limits | None = None, size: int = SIDE, geo: Path | None = None
+) -> Iterator[ImageStream]:
     """Read EuroSAT; pixels are exactly as decoded unless `size` asks for another side."""
     rule = ImageRule(
         channels=3,
@@ -43,7 +45,7 @@ def open_stream(path: Path, *, size: int = SIDE, geo: Path | None = None) -> Ite
         expected=f"every EuroSAT RGB image is {SIDE}x{SIDE} with 3 channels",
         remedy="get the original archive again",
     )
-    with open_tree(path) as tree:
+    with open_images(path, limits) as tree:
         tree.require_classes(CLASS_NAMES, "EuroSAT")
         places = locate(tree, geo or find_beside(path, COORDINATES_FILE))
         yield image_stream(

@@ -3,18 +3,20 @@
 EuroSAT and RESISC45 are such folders with a stricter `ImageRule`. Pixels are decoded in threads,
 in order, and never more than a few chunks at a time. Places come from a CSV file with the columns
 `name`, `latitude_deg` and `longitude_deg`, where a name is an image file's name with or without
-its suffix, alone (`Forest_12`) or after its class (`Forest/Forest_12`).
+its suffix, alone (`Forest_12`) or after its class (`Forest/Forest_12`). Headers announce how large
+an image is; one beyond `data/limits.py` is refused before its pixels are decoded.
 """
 
 import csv
 import math
 import os
+import warnings
 from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -22,25 +24,50 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFile
 
 from fedorbit.data.imagetree import ImageTree, TreeFile, blame_file, open_tree
+from fedorbit.data.limits import Limits
 from fedorbit.data.stream import Chunk, ImageStream
 from fedorbit.errors import DataError
+from fedorbit.inputs import read_regular
 
 COORDINATES_FILE = "coordinates.csv"
 
 _CHUNK_IMAGES = 512
 _CHUNK_BYTES = 1 << 24  # of files or of pixels: bounds memory whatever the size of an image
+_COORDINATES_BYTES = 1 << 27  # of a CSV file: 2 million rows of 64 characters
+# What the suffixes of `data/imagetree.py` stand for. Pillow knows more, and recognises them by
+# content: some call other programs.
+_FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "GIF", "WEBP", "PPM")
+
+
+@contextmanager
+def open_images(path: Path, limits: Limits | None = None) -> Iterator[ImageTree]:
+    """Open a folder or archive of images and hold Pillow to the same limits meanwhile."""
+    limits = limits or Limits()
+    before = Image.MAX_IMAGE_PIXELS
+    with open_tree(path, limits) as tree, warnings.catch_warnings():
+        # Pillow refuses what has twice as many pixels, and warns of what has more.
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        Image.MAX_IMAGE_PIXELS = limits.image_bytes
+        try:
+            yield tree
+        finally:
+            Image.MAX_IMAGE_PIXELS = before
 
 
 @contextmanager
 def open_stream(
-    path: Path, *, size: int | None = None, geo: Path | None = None
+    path: Path,
+    *,
+    limits: Limits | None = None,
+    size: int | None = None,
+    geo: Path | None = None,
 ) -> Iterator[ImageStream]:
     """Read a folder or archive of class folders; the first image decides what all others must be.
 
     `size` resizes every image to a square; without it all must be of one size. `geo` is a CSV of
     coordinates, looked for as `coordinates.csv` in or beside `path` if not given.
     """
-    with open_tree(path) as tree:
+    with open_images(path, limits) as tree:
         width, height, channels = probe(tree)
         first = tree.where(tree.files[0])
         if size is None:
@@ -92,7 +119,7 @@ class ImageRule:
 
 def probe(tree: ImageTree) -> tuple[int, int, int]:
     """Return width, height and channels of the first image."""
-    image = _open_image(tree.read(tree.files[0]), tree.where(tree.files[0]))
+    image = _open_image(tree.read(tree.files[0]), tree.where(tree.files[0]), tree.limits)
     return (*image.size, 1 if image.mode == "L" else 3)
 
 
@@ -146,7 +173,7 @@ def _decoded(
     def decode_all(batch: list[tuple[TreeFile, bytes]]) -> NDArray[np.uint8]:
         images = np.empty((len(batch), *shape), np.uint8)
         for image, (file, content) in zip(images, batch, strict=True):
-            image[:] = _decode(content, tree.where(file), rule).reshape(shape)
+            image[:] = _decode(content, tree.where(file), rule, tree.limits).reshape(shape)
         return images
 
     workers = os.cpu_count() or 1
@@ -177,9 +204,9 @@ def _batches(tree: ImageTree, most: int) -> Iterator[list[tuple[TreeFile, bytes]
         yield batch
 
 
-def _decode(content: bytes, where: str, rule: ImageRule) -> NDArray[np.uint8]:
+def _decode(content: bytes, where: str, rule: ImageRule, limits: Limits) -> NDArray[np.uint8]:
     """Return the pixels of one image, exactly as decoded unless the rule resizes it."""
-    image: Image.Image = _open_image(content, where)
+    image: Image.Image = _open_image(content, where, limits)
     channels = 1 if image.mode == "L" else 3
     if rule.width is not None and image.size != (rule.width, rule.height):
         width, height = image.size
@@ -196,11 +223,20 @@ def _decode(content: bytes, where: str, rule: ImageRule) -> NDArray[np.uint8]:
         return np.asarray(image, np.uint8)
 
 
-def _open_image(content: bytes, where: str) -> ImageFile.ImageFile:
-    """Read an image's header and refuse modes that have no plain 8-bit grey or RGB meaning."""
+def _open_image(content: bytes, where: str, limits: Limits) -> ImageFile.ImageFile:
+    """Read an image's header; refuse too many pixels, and modes that are not 8-bit grey or RGB."""
     with blame_file(where):
-        image = Image.open(BytesIO(content))
+        try:
+            image = Image.open(BytesIO(content), formats=_FORMATS)
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+            raise DataError(
+                f"{where} has too many pixels ({str(error).rstrip('.')}); allowed are "
+                f"{limits.image_bytes:,} bytes of them; leave it out, or raise --max-image-mb if "
+                "it is genuine"
+            ) from error
     mode = image.mode
+    pixels_bytes = math.prod(image.size) * (1 if mode == "L" else 3)
+    limits.require_image(where, f"is {image.width}x{image.height} pixels, decoded", pixels_bytes)
     if mode == "P" and "transparency" in image.info:
         mode = "P with transparency"
     if any(";16" in str(tile) for tile in image.tile):  # Pillow would silently drop the low byte
@@ -237,7 +273,7 @@ def locate(tree: ImageTree, geo: Path | None) -> Places:
     """Look up every image of a tree in a coordinate file."""
     if geo is None:
         return Places()
-    coordinates = read_coordinates(geo)
+    coordinates = read_coordinates(geo, tree.limits)
     stems = Counter(PurePosixPath(file.name).stem for file in tree.files)
     found = np.full((len(tree.files), 2), np.nan)
     for row, file in enumerate(tree.files):
@@ -262,11 +298,12 @@ def locate(tree: ImageTree, geo: Path | None) -> Places:
     return Places(found[:, 0], found[:, 1], (note,) if missing else ())
 
 
-def read_coordinates(geo: Path) -> dict[str, tuple[float, float]]:
+def read_coordinates(geo: Path, limits: Limits) -> dict[str, tuple[float, float]]:
     """Return latitude and longitude in degrees by name from a CSV file."""
     coordinates: dict[str, tuple[float, float]] = {}
     try:
-        with geo.open(newline="", encoding="utf-8-sig") as file:
+        text = read_regular(geo, _COORDINATES_BYTES).decode("utf-8-sig")
+        with StringIO(text, newline="") as file:
             rows = csv.DictReader(file, strict=True)
             wanted = ("name", "latitude_deg", "longitude_deg")
             if absent := [column for column in wanted if column not in (rows.fieldnames or ())]:
@@ -277,7 +314,9 @@ def read_coordinates(geo: Path) -> dict[str, tuple[float, float]]:
                 where = f"{geo}, line {rows.line_num}"
                 name, latitude, longitude = (row[column] for column in wanted)
                 if not name or name in coordinates:
-                    raise DataError(f"{where}: name {name!r} is empty or stands there twice")
+                    shown = repr(name and name[:40])
+                    raise DataError(f"{where}: name {shown} is empty or stands there twice")
+                limits.require_files(str(geo), "rows", len(coordinates) + 1)
                 coordinates[name] = (
                     _degrees(latitude, 90, f"{where}: latitude_deg"),
                     _degrees(longitude, 180, f"{where}: longitude_deg"),
@@ -302,5 +341,6 @@ def _degrees(text: str | None, limit: int, what: str) -> float:
     except ValueError:
         value = math.nan
     if not abs(value) <= limit:
-        raise DataError(f"{what} is {text!r}; it must be a number from -{limit} to {limit}")
+        shown = repr(text and text[:40])
+        raise DataError(f"{what} is {shown}; it must be a number from -{limit} to {limit}")
     return value

@@ -4,7 +4,8 @@
 `2750/Forest/x.jpg` and `Forest/x.jpg` give the same tree: classes sorted by name, images of a
 class (also those in folders inside it) in natural order, `x_2` before `x_10`. Archive members are
 read in place, and no path from an archive is ever used to write a file; members that try to point
-elsewhere are refused all the same. What the bytes mean is the business of `data/folder.py`.
+elsewhere are refused all the same, and so are FIFOs, devices and whatever is larger than
+`data/limits.py` allows. What the bytes mean is the business of `data/folder.py`.
 """
 
 import gzip
@@ -13,22 +14,30 @@ import os
 import re
 import shutil
 import stat
+import sys
 import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO, cast
 
+from fedorbit.data.limits import Limits, read_exactly
 from fedorbit.errors import DataError
+from fedorbit.inputs import kind_of, open_regular
 
 ARCHIVES = ".zip, .tar, .tar.gz, .tgz or .rar"
 
 _IMAGES = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".ppm", ".pgm"}
 _DOCUMENTS = {"", ".txt", ".csv", ".tsv", ".md", ".json", ".xml", ".html", ".pdf", ".db", ".ini"}
+_PIECE_BYTES = 1 << 20
 _SPOOLED_BYTES = 1 << 26  # of a decompressed tar that are kept in memory
+_KEPT_FREE_BYTES = 1 << 30  # on the disk that holds the rest: a full disk harms other programs
+_DIRECTORY_BYTES = 1 << 28  # of a zip: 2 million members with names of 80 characters
+_HEADER_BYTES = 1 << 20  # of a tar: long names and the like
 _SPLITS = {"train", "training", "test", "testing", "val", "valid", "validation"}
 
 
@@ -37,17 +46,23 @@ _SPLITS = {"train", "training", "test", "testing", "val", "valid", "validation"}
 
 @dataclass(frozen=True)
 class _Container:
-    """What is inside: files and folders by their path in it, and how to read a file."""
+    """What is inside, by path: files with the size they announce, folders, and how to read a file.
 
-    files: list[str]
+    `odd` are entries that are no files, with what they are.
+    """
+
+    files: dict[str, int]
     folders: list[str]
-    links: list[str]
+    odd: dict[str, str]
     read: Callable[[str], bytes]
 
 
 @contextmanager
-def _open_folder(path: Path) -> Iterator[_Container]:
-    files, folders, seen = [], [], set()
+def _open_folder(path: Path, limits: Limits) -> Iterator[_Container]:
+    files: dict[str, int] = {}
+    odd: dict[str, str] = {}
+    folders: list[str] = []
+    seen = set()
 
     def fail(error: OSError) -> None:
         raise error
@@ -60,55 +75,136 @@ def _open_folder(path: Path) -> Iterator[_Container]:
         seen.add(real)
         inside = Path(parent).relative_to(path).as_posix()
         folders += [f"{inside}/{name}" for name in subfolders]
-        files += [f"{inside}/{name}" for name in names]
-    yield _Container(files, folders, [], lambda name: (path / name).read_bytes())
+        for name in names:
+            try:
+                state = Path(parent, name).stat()
+            except OSError as error:
+                odd[f"{inside}/{name}"] = f"a link that leads nowhere ({error.strerror})"
+                continue
+            if stat.S_ISREG(state.st_mode):
+                files[f"{inside}/{name}"] = state.st_size
+            else:
+                odd[f"{inside}/{name}"] = kind_of(state.st_mode)
+        limits.require_files(str(path), "entries", len(files) + len(folders) + len(odd))
+
+    def read(name: str) -> bytes:
+        with open_regular(path / name) as file:
+            return read_exactly(file, files[name])
+
+    yield _Container(files, folders, odd, read)
+
+
+class _SmallReads:
+    """A file of which little is read at once, for readers that trust the sizes in headers."""
+
+    def __init__(self, file: Any, most_bytes: int) -> None:
+        self._file = file
+        self._most_bytes = most_bytes
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> Any:
+        """Read as asked, or all with -1, but refuse to read too much."""
+        most = self._most_bytes
+        content = self._file.read(most + 1 if size == -1 else min(size, most + 1))
+        if len(content) > most:
+            raise EOFError(f"a header is larger than the {most:,} bytes allowed")
+        return content
 
 
 @contextmanager
-def _open_zip(path: Path) -> Iterator[_Container]:
-    with zipfile.ZipFile(path) as archive:
+def _open_zip(path: Path, limits: Limits) -> Iterator[_Container]:
+    with (
+        open_regular(path) as file,
+        # The directory of an archive is read as a whole, and makes ten times as many bytes of
+        # objects; members are read in small pieces.
+        zipfile.ZipFile(cast(Any, _SmallReads(file, _DIRECTORY_BYTES))) as archive,
+    ):
         members = archive.infolist()
+        limits.require_files(str(path), "members", len(members))
+
+        def read(name: str) -> bytes:
+            member = copy(archive.getinfo(name))
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                # zipfile decompresses the others without a bound.
+                raise DataError(
+                    f"{path}!{name} is compressed by method {member.compress_type} of zip; allowed "
+                    "are 0 (stored) and 8 (deflated); pack the archive again with one of these"
+                )
+            announced = member.file_size
+            member.file_size = sys.maxsize  # zipfile would cut off, and not notice, what is beyond
+            with archive.open(member) as content:
+                return read_exactly(content, announced)
+
         yield _Container(
-            files=[member.filename for member in members if not member.is_dir()],
+            files={m.filename: m.file_size for m in members if not m.is_dir()},
             folders=[member.filename for member in members if member.is_dir()],
-            links=[m.filename for m in members if stat.S_ISLNK(m.external_attr >> 16)],
-            read=archive.read,
+            odd={m.filename: "a link" for m in members if stat.S_ISLNK(m.external_attr >> 16)},
+            read=read,
         )
 
 
 @contextmanager
-def _open_tar(path: Path) -> Iterator[_Container]:
+def _open_tar(path: Path, limits: Limits) -> Iterator[_Container]:
     with ExitStack() as stack:
-        file: Any = stack.enter_context(path.open("rb"))
+        file: Any = stack.enter_context(open_regular(path))
         if path.suffix != ".tar":
             # A gzip stream can only be read front to back, while images are wanted in class order:
             # one pass decompresses it (as a nameless file when large), then members are in reach.
             plain = stack.enter_context(tempfile.SpooledTemporaryFile(_SPOOLED_BYTES))
-            shutil.copyfileobj(stack.enter_context(gzip.open(file)), plain, 1 << 20)
-            plain.seek(0)
+            _decompress(path, file, plain, limits)
             file = plain
-        archive = stack.enter_context(tarfile.open(fileobj=file, mode="r:"))
-        members = {member.name: member for member in archive.getmembers()}
+        file.seek(0)
+        headers = cast(Any, _SmallReads(file, _HEADER_BYTES))
+        archive = stack.enter_context(tarfile.open(fileobj=headers, mode="r:"))
+        members: dict[str, tarfile.TarInfo] = {}
+        for count, member in enumerate(archive, 1):
+            limits.require_files(str(path), "members", count)
+            if member.size < 0:  # tarfile would go back by it, for ever
+                raise EOFError(f"{member.name} announces {member.size} bytes")
+            members[member.name] = member
         # tarfile takes a header that is cut for the end; the true end is a block of zeros.
         file.seek(archive.offset)
         if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
             raise EOFError("the end of the archive is missing")
 
         def read(name: str) -> bytes:
-            content = archive.extractfile(members[name])
-            assert content is not None, "only regular files are listed as files"
-            return content.read()
+            file.seek(members[name].offset_data)
+            content = file.read(members[name].size)
+            if len(content) != members[name].size:
+                raise EOFError(f"it announces {members[name].size:,} bytes and holds fewer")
+            return bytes(content)
 
         yield _Container(
-            files=[name for name, member in members.items() if member.isfile()],
+            files={name: m.size for name, m in members.items() if m.isfile() and not m.issparse()},
             folders=[name for name, member in members.items() if member.isdir()],
-            links=[name for name, m in members.items() if not (m.isfile() or m.isdir())],
+            odd={
+                name: "a sparse file" if member.isfile() else "a link or a device"
+                for name, member in members.items()
+                if not member.isdir() and (member.issparse() or not member.isfile())
+            },
             read=read,
         )
 
 
+def _decompress(path: Path, packed: BinaryIO, plain: Any, limits: Limits) -> None:
+    """Decompress a gzip file, but neither beyond the limit nor until the disk is full."""
+    folder = tempfile.gettempdir()
+    written = 0
+    with gzip.open(packed) as content:
+        while piece := content.read(_PIECE_BYTES):
+            written += len(piece)
+            limits.require_total(str(path), "holds, decompressed, at least", written)
+            if written > _SPOOLED_BYTES and shutil.disk_usage(folder).free < _KEPT_FREE_BYTES:
+                raise DataError(
+                    f"{path} holds, decompressed, more than the {written:,} bytes for which there "
+                    f"is space in {folder}; unpack it elsewhere and give the folder, or set TMPDIR "
+                    "to a folder on a larger disk"
+                )
+            plain.write(piece)
+
+
 @contextmanager
-def _open_rar(path: Path) -> Iterator[_Container]:
+def _open_rar(path: Path, limits: Limits) -> Iterator[_Container]:
     try:
         import rarfile
     except ImportError as error:
@@ -118,35 +214,52 @@ def _open_rar(path: Path) -> Iterator[_Container]:
         ) from error
 
     blocks: list[Any] = []
-    with rarfile.RarFile(path, info_callback=blocks.append, errors="strict") as archive:
+
+    def count(block: Any) -> None:
+        blocks.append(block)
+        limits.require_files(str(path), "members", len(blocks))
+
+    with rarfile.RarFile(path, info_callback=count, errors="strict") as archive:
         if all(block.type != rarfile.RAR_BLOCK_ENDARC for block in blocks):
             raise EOFError("the end of the archive is missing")
         members = archive.infolist()
+        files = {member.filename: member.file_size for member in members if member.is_file()}
 
         def read(name: str) -> bytes:
             try:
-                content: bytes = archive.read(name)
+                # Closing the stream ends the program that unpacks, if there is one.
+                with archive.open(name) as content:
+                    return read_exactly(content, files[name])
             except rarfile.RarCannotExec as error:
                 raise DataError(
                     f"{path}!{name} is compressed, which needs one of the programs unrar, unar, 7z "
                     "or bsdtar; install one, or unpack the archive and give the folder"
                 ) from error
-            return content
 
         yield _Container(
-            files=[member.filename for member in members if member.is_file()],
+            files=files,
             folders=[member.filename for member in members if member.is_dir()],
-            links=[member.filename for member in members if member.is_symlink()],
+            odd={member.filename: "a link" for member in members if member.is_symlink()},
             read=read,
         )
 
 
-def _opener(path: Path) -> Callable[[Path], AbstractContextManager[_Container]]:
+def _opener(path: Path) -> Callable[[Path, Limits], AbstractContextManager[_Container]]:
     """Return the function that opens what lies at this path."""
-    if path.is_dir():
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise DataError(
+            f"{path} does not exist; give a folder of class folders or a {ARCHIVES}"
+        ) from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); check the path") from error
+    if stat.S_ISDIR(mode):
         return _open_folder
-    if not path.exists():
-        raise DataError(f"{path} does not exist; give a folder of class folders or a {ARCHIVES}")
+    if not stat.S_ISREG(mode):
+        raise DataError(
+            f"{path} is {kind_of(mode)}; give a folder of class folders or a {ARCHIVES}"
+        )
     name = path.name.lower()
     for suffix, opener in ((".zip", _open_zip), (".tar", _open_tar), (".rar", _open_rar)):
         if name.endswith(suffix):
@@ -193,6 +306,7 @@ class ImageTree:
     class_names: tuple[str, ...]
     files: tuple[TreeFile, ...]
     notes: tuple[str, ...]
+    limits: Limits
     read_member: Callable[[str], bytes]
 
     def where(self, file: TreeFile) -> str:
@@ -230,18 +344,19 @@ class ImageTree:
 
 
 @contextmanager
-def open_tree(path: Path) -> Iterator[ImageTree]:
+def open_tree(path: Path, limits: Limits | None = None) -> Iterator[ImageTree]:
     """Open a folder or archive of class folders; it stays open inside the `with` block."""
+    limits = limits or Limits()
     with ExitStack() as stack:
         opener = _opener(path)
         with blame_file(str(path)):
-            container = stack.enter_context(opener(path))
-        yield _arrange(path, container)
+            container = stack.enter_context(opener(path, limits))
+        yield _arrange(path, container, limits)
 
 
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file's contents."""
-    with blame_file(str(path)), path.open("rb") as file:
+    with blame_file(str(path)), open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -291,13 +406,27 @@ def _is_hidden(parts: tuple[str, ...]) -> bool:
     return any(part.startswith(".") or part == "__MACOSX" for part in parts)
 
 
-def _arrange(path: Path, container: _Container) -> ImageTree:
-    """Find the class folders and put their images in order."""
-    if container.links:
-        raise DataError(
-            f"{_where(path, container.links[0])} is a link or a device, which is not followed in "
-            "an archive; pack the archive again with the files themselves"
+def _refuse_odd(path: Path, container: _Container) -> None:
+    """Refuse what is no file: it could hang, have no end, or lead elsewhere."""
+    for name, kind in container.odd.items():
+        if _is_hidden(PurePosixPath(name).parts):
+            continue
+        remedy = (
+            "remove it" if path.is_dir() else "pack the archive again with the files themselves"
         )
+        raise DataError(f"{_where(path, name)} is {kind}, which is not read; {remedy}")
+
+
+def _refuse_large(path: Path, sizes: dict[str, int], limits: Limits) -> None:
+    """Refuse images that are too large, each or together, by the sizes they announce."""
+    for name, size_bytes in sizes.items():
+        limits.require_image(_where(path, name), "has", size_bytes)
+    limits.require_total(str(path), "holds images of", sum(sizes.values()))
+
+
+def _arrange(path: Path, container: _Container, limits: Limits) -> ImageTree:
+    """Find the class folders and put their images in order."""
+    _refuse_odd(path, container)
     parts_of = {name: _inner_parts(path, name) for name in container.files}
     folders = {_inner_parts(path, name) for name in container.folders}
     folders |= {parts[:depth] for parts in parts_of.values() for depth in range(1, len(parts))}
@@ -312,6 +441,7 @@ def _arrange(path: Path, container: _Container) -> ImageTree:
         raise DataError(
             f"{path} holds no image in class folders; known images are {' '.join(sorted(_IMAGES))}"
         )
+    _refuse_large(path, {name: container.files[name] for name in images}, limits)
     root = _class_level([parts[:-1] for parts in images.values()])
     depth = len(root)
     beside = [name for name, parts in images.items() if len(parts) == depth + 1]
@@ -353,7 +483,7 @@ def _arrange(path: Path, container: _Container) -> ImageTree:
         for label, class_name in enumerate(classes)
         for member in sorted(by_class[class_name], key=_natural)
     )
-    return ImageTree(path, tuple(classes), tuple(files), tuple(notes), container.read)
+    return ImageTree(path, tuple(classes), tuple(files), tuple(notes), limits, container.read)
 
 
 def _class_level(homes: list[tuple[str, ...]]) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedorbit.data.folder import ImageRule, image_stream
-from fedorbit.data.imagetree import open_tree
+from fedorbit.data.folder import ImageRule, image_stream, open_images
+from fedorbit.data.limits import Limits
 from fedorbit.data.stream import ImageStream
 
 CLASS_NAMES = (
@@ -31,7 +31,9 @@ SIDE = 32
 
 
 @contextmanager
-def open_stream(path: Path, *, size: int = SIDE) -> Iterator[ImageStream]:
+def open_stream(
+    path: Path, *, limits: Limits | None = None, size: int = SIDE
+) -> Iterator[ImageStream]:
     """Read NWPU-RESISC45, every image resized to a square of `size` pixels."""
     rule = ImageRule(
         channels=3,
@@ -41,6 +43,6 @@ def open_stream(path: Path, *, size: int = SIDE) -> Iterator[ImageStream]:
         expected=f"every RESISC45 image is {ORIGINAL_SIDE}x{ORIGINAL_SIDE} with 3 channels",
         remedy="get the original archive again",
     )
-    with open_tree(path) as tree:
+    with open_images(path, limits) as tree:
         tree.require_classes(CLASS_NAMES, "RESISC45")
         yield image_stream(tree, rule, notes=tree.count_note(SAMPLES))

@@ -2,12 +2,14 @@
 
 Three HDF5 files, each with `sen2` [n, 32, 32, 10] and one-hot `label` [n, 17]. Of the 17 local
 climate zones the ten urban ones, LCZ 1 to 10, are kept: columns 0 to 9. The labels, which are
-small, are read first to know what to keep; then the patches pass through in slabs.
+small, are read first to know what to keep; then the patches pass through in slabs. An HDF5 file can
+point to other files, and announce more than it holds: both are refused before anything is read.
 
 Zhu et al., "So2Sat LCZ42: A Benchmark Data Set for the Classification of Global Local Climate
 Zones", IEEE Geoscience and Remote Sensing Magazine 8(3), 2020.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -17,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.data.imagetree import blame_file
+from fedorbit.data.limits import Limits
 from fedorbit.data.stream import TEST, TRAIN, VALIDATION, Chunk, ImageStream
 from fedorbit.errors import DataError
 
@@ -67,11 +71,11 @@ def find_files(path: Path) -> list[Path]:
 
 
 @contextmanager
-def open_stream(path: Path) -> Iterator[ImageStream]:
+def open_stream(path: Path, *, limits: Limits | None = None) -> Iterator[ImageStream]:
     """Read the urban classes as float32. Without testing.h5, validation.h5 is the test split."""
     files = find_files(path)
     with ExitStack() as stack:
-        parts = [_open_part(file, stack) for file in files]
+        parts = [_open_part(file, stack, limits or Limits()) for file in files]
         notes: tuple[str, ...] = ()
         if all(part.split != TEST for part in parts):
             parts = [
@@ -90,7 +94,7 @@ def open_stream(path: Path) -> Iterator[ImageStream]:
         )
 
 
-def _open_part(path: Path, stack: ExitStack) -> _Part:
+def _open_part(path: Path, stack: ExitStack, limits: Limits) -> _Part:
     """Open one file, check its two datasets and read its labels."""
     import h5py  # slow to import: only who reads So2Sat waits for it
 
@@ -98,8 +102,8 @@ def _open_part(path: Path, stack: ExitStack) -> _Part:
         file = stack.enter_context(h5py.File(path, "r"))
     except OSError as error:
         raise DataError(f"{path} is not a whole HDF5 file ({error}); get it again") from error
-    patches = _dataset(file, path, "sen2", PATCH_SHAPE)
-    label = _dataset(file, path, "label", (ZONES,))
+    patches = _dataset(file, path, "sen2", PATCH_SHAPE, limits)
+    label = _dataset(file, path, "label", (ZONES,), limits)
     if len(patches) != len(label):
         raise DataError(
             f"{path}: sen2 has {len(patches):,} samples but label has {len(label):,}; get it again"
@@ -114,34 +118,57 @@ def _open_part(path: Path, stack: ExitStack) -> _Part:
     return _Part(path, patches, one_hot.argmax(axis=1).astype(np.int64), FILES[path.name])
 
 
-def _dataset(file: Any, path: Path, name: str, row_shape: tuple[int, ...]) -> Any:
-    """Return a dataset of the file if it is there and of the right shape."""
+def _dataset(file: Any, path: Path, name: str, row_shape: tuple[int, ...], limits: Limits) -> Any:
+    """Return a dataset of the file if it is there, of the right shape and within the limits."""
     import h5py
 
-    dataset = file.get(name)
-    rows = f"[n, {', '.join(map(str, row_shape))}]"
-    if not isinstance(dataset, h5py.Dataset):
-        raise DataError(
-            f"{path} has no dataset {name!r} (it has {', '.join(file) or 'none'}); "
-            f"{name} {rows} is needed; give an original file"
-        )
-    if dataset.ndim == 0 or dataset.shape[1:] != row_shape or dataset.dtype.kind not in "fiu":
-        raise DataError(
-            f"{path}: {name} is {list(dataset.shape)} {dataset.dtype}; "
-            f"numbers of shape {rows} are needed; give an original file"
-        )
+    where = f"{path}: {name}"
+    with blame_file(where):
+        link = file.get(name, getlink=True)
+        dataset = file.get(name) if isinstance(link, h5py.HardLink) else None
+        if link is not None and (dataset is None or _lies_elsewhere(dataset)):
+            raise DataError(
+                f"{where} is a link, or is kept in other files, which are not read; "
+                "give an original file"
+            )
+        rows = f"[n, {', '.join(map(str, row_shape))}]"
+        if not isinstance(dataset, h5py.Dataset):
+            raise DataError(
+                f"{path} has no dataset {name!r} (it has {', '.join(file) or 'none'}); "
+                f"{name} {rows} is needed; give an original file"
+            )
+        shape = dataset.shape or ()
+        if shape[1:] != row_shape or not shape or dataset.dtype.kind not in "fiu":
+            raise DataError(
+                f"{where} is {list(shape)} {dataset.dtype}; "
+                f"numbers of shape {rows} are needed; give an original file"
+            )
+        limits.require_files(where, "samples", len(dataset))
+        limits.require_total(where, "announces", dataset.nbytes)
+        limits.require_image(where, "is kept in chunks that span", _chunk_bytes(dataset))
     return dataset
+
+
+def _lies_elsewhere(dataset: Any) -> bool:
+    """Tell whether the values of a dataset lie in other files."""
+    import h5py
+
+    return isinstance(dataset, h5py.Dataset) and bool(dataset.external or dataset.is_virtual)
+
+
+def _chunk_bytes(dataset: Any) -> int:
+    """Return how much has to be in memory to read one chunk and the rows it is part of."""
+    if not dataset.chunks:
+        return 0
+    row = (max(pair) for pair in zip(dataset.chunks[1:], dataset.shape[1:], strict=True))
+    return math.prod((dataset.chunks[0], *row)) * int(dataset.dtype.itemsize)
 
 
 def _read(path: Path, name: str, dataset: Any, rows: slice) -> NDArray[Any]:
     """Return some rows of a dataset."""
-    try:
+    with blame_file(f"{path}: {name}"):
         values: NDArray[Any] = dataset[rows]
-    except OSError as error:
-        raise DataError(
-            f"{path}: {name} cannot be read, the file is damaged ({error}); get it again"
-        ) from error
-    return values
+        return values
 
 
 def _chunks(part: _Part) -> Iterator[Chunk]:

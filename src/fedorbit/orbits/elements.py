@@ -4,9 +4,11 @@ A file is checked as a whole before anything is used: a set that fails its check
 rejects, is an error that names the file, the place in it and the reason.
 """
 
+import calendar
 import csv
 import json
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,11 +22,53 @@ from sgp4.api import SGP4_ERRORS, WGS72, Satrec
 from sgp4.conveniences import sat_epoch_datetime
 
 from fedorbit.errors import ElementSetError
+from fedorbit.inputs import read_regular
 from fedorbit.orbits.earth import as_utc
 
+MOST_BYTES = 1 << 26
+"""Size of the largest file that is read: 64 MiB hold the sets of 60,000 satellites as XML, the
+longest format, which is twice as many as there are in orbit."""
+MOST_NAME_CHARACTERS = 100  # names are printed; those of catalogues have up to 24
 TLE_LINE_LENGTH = 69
+_DECIMAL = r" *[+-]? *[0-9]*\.[0-9]+ *"
+_POWER = r"[ +-][0-9 ]{5}[ +-][0-9]"  # " 18200-3" is 0.182e-3
+TLE_NUMBERS = {
+    "1": (
+        (19, 20, "the epoch year", r"[ 0-9][0-9]"),
+        (21, 32, "the epoch day", r" {0,2}[0-9]{1,3}\.[0-9]* *"),
+        (34, 43, "the first derivative of the mean motion", _DECIMAL),
+        (45, 52, "the second derivative of the mean motion", _POWER),
+        (54, 61, "the drag term", _POWER),
+        (63, 63, "the ephemeris type", r"[ 0-9]"),
+        (65, 68, "the element set number", r"[ 0-9]{4}"),
+    ),
+    "2": (
+        (9, 16, "the inclination", _DECIMAL),
+        (18, 25, "the right ascension of the node", _DECIMAL),
+        (27, 33, "the eccentricity", r"[0-9 ]{6}[0-9]"),
+        (35, 42, "the argument of perigee", _DECIMAL),
+        (44, 51, "the mean anomaly", _DECIMAL),
+        (53, 63, "the mean motion", _DECIMAL),
+        (64, 68, "the revolution number", r"[ 0-9]{5}"),
+    ),
+}
+"""First and last column of each number in the lines of a TLE, and what it looks like: SGP4's reader
+takes what it can from anything else."""
+TLE_EXAMPLE = {
+    "1": "1 25544U 98067A   14020.93268519  .00009878  00000-0  18200-3 0  5082",
+    "2": "2 25544  51.6498 109.4756 0003572  55.9686 274.8005 15.49815350868473",
+}
+"""Lines of a published element set, from which error sentences show what is allowed."""
+TLE_BLANKS = {"1": (2, 9, 18, 33, 44, 53, 62, 64), "2": (2, 8, 17, 26, 34, 43, 52)}
+"""Columns between the fields: SGP4's reader would take a digit there for part of a number."""
 TEXTS = ("CLASSIFICATION_TYPE", "OBJECT_ID", "EPOCH")
-INTEGERS = ("EPHEMERIS_TYPE", "ELEMENT_SET_NO", "REV_AT_EPOCH", "NORAD_CAT_ID")
+INTEGERS = {
+    "EPHEMERIS_TYPE": 9,
+    "ELEMENT_SET_NO": 2**31 - 1,
+    "REV_AT_EPOCH": 2**31 - 1,
+    "NORAD_CAT_ID": 339_999,  # the last that SGP4's five characters can hold
+}
+"""Greatest values; the least is 0."""
 RANGES = {
     "MEAN_MOTION": (1e-3, 20.0, "revolutions per day"),  # 17 graze the ground
     "ECCENTRICITY": (0.0, 0.999, ""),
@@ -52,13 +96,17 @@ class ElementSet:
 def read_element_sets(path: Path) -> list[ElementSet]:
     """Read every element set of a file; the format is recognised by its content."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_regular(path, MOST_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
         raise ElementSetError(
             f"element set file {path} does not exist; set constellation.file to a TLE or OMM file"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ElementSetError(f"cannot read element set file {path}: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else f"it is not UTF-8: {error}"
+        raise ElementSetError(
+            f"cannot read element set file {path}: {reason}; "
+            "set constellation.file to a TLE or OMM file"
+        ) from None
     records = _omm_records(path, text)
     placed = _from_tle(path, text) if records is None else _from_omm(path, records)
     sets: list[ElementSet] = []
@@ -106,13 +154,14 @@ def _from_tle(path: Path, text: str) -> Iterator[tuple[str, ElementSet]]:
             position += 1
             if position == len(lines) or not lines[position][1].startswith("1 "):
                 raise ElementSetError(
-                    f"{path}, line {number}: expected TLE line 1 after the name {name!r}"
+                    f"{path}, line {number}: expected TLE line 1 after the name {name[:40]!r}"
                 )
             continue
         if position + 1 == len(lines) or not lines[position + 1][1].startswith("2 "):
             raise ElementSetError(f"{path}, line {number}: TLE line 1 without a line 2 after it")
         next_number, next_line = lines[position + 1]
         _check_tle_line(path, number, line)
+        _check_tle_epoch(path, number, line)
         _check_tle_line(path, next_number, next_line)
         if line[2:7] != next_line[2:7]:
             raise ElementSetError(
@@ -155,6 +204,33 @@ def _check_tle_line(path: Path, number: int, line: str) -> None:
             f"{path}, line {number}: checksum is {line[-1]}, the line adds up to {checksum}; "
             "the element set is damaged, get it again"
         )
+    for column in TLE_BLANKS[line[0]]:
+        if line[column - 1] != " ":
+            raise ElementSetError(
+                f"{path}, line {number}: column {column} must be blank, got {line[column - 1]!r}; "
+                "the element set is damaged, get it again"
+            )
+    for first, last, what, pattern in TLE_NUMBERS[line[0]]:
+        text = line[first - 1 : last]
+        if not re.fullmatch(pattern, text):
+            raise ElementSetError(
+                f"{path}, line {number}: {what} (columns {first} to {last}) must be a number such "
+                f"as {TLE_EXAMPLE[line[0]][first - 1 : last]!r}, got {text!r}; "
+                "the element set is damaged, get it again"
+            )
+
+
+def _check_tle_epoch(path: Path, number: int, line: str) -> None:
+    """Refuse a day that its year does not have; SGP4 takes it and cannot say the date."""
+    year = int(line[18:20])
+    year += YEARS[0] - 57 if year >= 57 else 2000
+    days = 366 if calendar.isleap(year) else 365
+    if not 1.0 <= float(line[20:32]) < days + 1.0:
+        raise ElementSetError(
+            f"{path}, line {number}: the epoch day (columns 21 to 32) must be from 1 to {days} in "
+            f"the year {year}, plus a fraction, got {line[20:32]!r}; "
+            "the element set is damaged, get it again"
+        )
 
 
 def _from_omm(path: Path, records: Iterable[Any]) -> Iterator[tuple[str, ElementSet]]:
@@ -167,7 +243,7 @@ def _from_omm(path: Path, records: Iterable[Any]) -> Iterator[tuple[str, Element
             omm.initialize(satrec, _checked_fields(where, fields), WGS72)
         except (TypeError, ValueError, OverflowError) as error:
             raise ElementSetError(f"{where}: {error}") from None
-        name = str(fields.get("OBJECT_NAME") or fields.get("NORAD_CAT_ID"))
+        name = str(fields.get("OBJECT_NAME") or satrec.satnum)
         yield where, _checked(where, name, satrec)
 
 
@@ -185,7 +261,7 @@ def _checked_fields(where: str, fields: Mapping[str, Any]) -> dict[str, Any]:
             )
         try:
             if field in INTEGERS:
-                checked[field] = int(value)
+                checked[field] = _whole(where, field, int(value))
             elif field in RANGES:
                 checked[field] = float(value)
             else:
@@ -198,6 +274,16 @@ def _checked_fields(where: str, fields: Mapping[str, Any]) -> dict[str, Any]:
             _check_range(where, field, checked[field])
     checked["EPOCH"] = _epoch(where, checked["EPOCH"])
     return checked
+
+
+def _whole(where: str, field: str, value: int) -> int:
+    """Return a whole number that an SGP4 record can hold."""
+    if not 0 <= value <= INTEGERS[field]:
+        raise ElementSetError(
+            f"{where}: {field} must be from 0 to {INTEGERS[field]}, got {str(value)[:40]}; "
+            "the element set is damaged, get it again"
+        )
+    return value
 
 
 def _check_range(where: str, field: str, value: float) -> None:
@@ -225,6 +311,11 @@ def _epoch(where: str, text: str) -> str:
 
 
 def _checked(where: str, name: str, satrec: Satrec) -> ElementSet:
+    if len(name) > MOST_NAME_CHARACTERS or not name.isprintable():
+        raise ElementSetError(
+            f"{where}: the satellite's name must have at most {MOST_NAME_CHARACTERS} characters, "
+            f"all of them printable, got {len(name):,}: {name[:40]!r}; shorten or correct it"
+        )
     error = satrec.error
     r_km: tuple[float, ...] = ()
     if not error:
