@@ -15,4 +15,8 @@ echo "torch==${TORCH:-2.13.0}" > "$scratch/torch.txt"
   # Without a build tag such as +cpu, which names a build and not a release.
   "$scratch/venv/bin/pip" freeze --exclude fedorbit --exclude setuptools | sed 's/+[a-z0-9.]*$//'
 } > "$scratch/constraints.txt"
+if grep -q '^nvidia' "$scratch/constraints.txt"; then
+  echo "pip found a CUDA build of PyTorch, whose libraries must not be pinned for everybody; let pip find the CPU build." >&2
+  exit 2
+fi
 mv "$scratch/constraints.txt" constraints.txt
