@@ -5,13 +5,12 @@
 #   make bench     measure speed and memory as in docs/performance.md; best on an idle machine
 #   make bench-ray what training on a Ray cluster costs, on one node and on two
 #   make figures   draw the pictures in the README and docs again
-#   make lock      write constraints.txt anew from the newest releases
+#   make lock      write constraints.txt and requirements/ anew from the newest releases
 #   make clean     remove .venv and everything that was built
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
-# Builds happen in their own environment: PIP_CONSTRAINT pins those too.
-PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check
+PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 
 .PHONY: help demo test bench bench-ray figures lock clean
 
@@ -24,12 +23,15 @@ help:
 	$(PYTHON) -m venv .venv
 
 # The stamps are the reason why a second `make demo` installs nothing.
-.venv/installed: .venv/pyvenv.cfg pyproject.toml constraints.txt setup.py $(wildcard src/fedorbit/learning/kernel/*.[ch])
-	$(PIP_INSTALL) --editable .
+# PyTorch is pinned by its version alone, since it comes in several builds: docs/decisions/012-supply-chain.md.
+.venv/installed: .venv/pyvenv.cfg pyproject.toml constraints.txt requirements/run.txt setup.py $(wildcard src/fedorbit/learning/kernel/*.[ch])
+	$(PIP_INSTALL) --require-hashes -r requirements/run.txt
+	$(PIP_INSTALL) --constraint constraints.txt torch
+	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.venv/installed-test: .venv/installed
-	$(PIP_INSTALL) --editable '.[test]'
+.venv/installed-test: .venv/installed requirements/test.txt
+	$(PIP_INSTALL) --require-hashes -r requirements/test.txt
 	@touch $@
 
 demo: .venv/installed
@@ -58,7 +60,7 @@ bench: .venv/installed
 	$(BIN)/python benchmarks/against_flower.py --method fedorbit --repeats 1
 
 bench-ray: .venv/installed
-	$(PIP_INSTALL) --editable '.[ray]'
+	$(PIP_INSTALL) --require-hashes -r requirements/ray.txt
 	$(BIN)/python benchmarks/ray_overhead.py
 
 # The pictures in the README and docs, from the commands shown there.
@@ -66,9 +68,10 @@ figures: .venv/installed
 	$(BIN)/fedorbit orbits paper --out demo/orbits
 	cp demo/orbits/map.png demo/orbits/timeline.png docs/images/orbits/
 
-# Writes constraints.txt anew from the newest releases that pyproject.toml admits.
+# Writes constraints.txt anew from the newest releases that pyproject.toml admits, and requirements/ with their hashes.
 lock:
 	PYTHON=$(PYTHON) sh scripts/lock.sh
+	PYTHON=$(PYTHON) sh scripts/hashes.sh
 
 clean:
 	rm -rf .venv demo build .pytest_cache .mypy_cache .ruff_cache .hypothesis
