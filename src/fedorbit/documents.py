@@ -5,16 +5,18 @@ shape of something else. All of that is one exception here, `DocumentError`, who
 "FILE is damaged (…)". Callers add the remedy. Nothing read here runs code.
 """
 
+import errno
 import hashlib
 import json
 import os
-import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+
+from fedorbit.inputs import open_regular
 
 MOST_BYTES = 256 << 20
 """Of a document; the largest real one, the records of a thousand orbits, has a tenth of that."""
@@ -32,20 +34,19 @@ def read_bytes(path: Path, most_bytes: int = MOST_BYTES, *, tail_bytes: int | No
 
     FIFOs, devices and what is too large are refused unread.
     """
-    # Without O_NONBLOCK, opening a FIFO waits for a writer that never comes.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:  # noqa: PTH123  # a descriptor is no path
-        status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise DocumentError("it is a folder")
-        if not stat.S_ISREG(status.st_mode):
-            raise DocumentError("it is not a regular file")
-        if tail_bytes is not None:
-            file.seek(max(0, status.st_size - tail_bytes))
-            return file.read(tail_bytes)
-        if status.st_size > most_bytes:
-            raise DocumentError(f"it has {status.st_size:,} bytes, the limit is {most_bytes:,}")
-        return file.read(status.st_size)
+    try:
+        with open_regular(path) as file:
+            size_bytes = os.fstat(file.fileno()).st_size
+            if tail_bytes is not None:
+                file.seek(max(0, size_bytes - tail_bytes))
+                return file.read(tail_bytes)
+            if size_bytes > most_bytes:
+                raise DocumentError(f"it has {size_bytes:,} bytes, allowed are {most_bytes:,}")
+            return file.read(size_bytes)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ELOOP):
+            raise
+        raise DocumentError(error.strerror) from None
 
 
 def parse_json(content: bytes, shape: TypeAdapter[Any]) -> Any:

@@ -32,6 +32,8 @@ class StopRequested(KeyboardInterrupt):
         """The run's folder, once there is one."""
         self.options: tuple[str, ...] = ()
         """What resuming it needs to be told on the command line."""
+        self.is_reported = False
+        """Whether the user has been told."""
 
     @property
     def exit_code(self) -> int:

@@ -4,6 +4,7 @@ import html
 import html.parser
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -389,7 +390,8 @@ def test_time_and_charge_on_board_are_shown_if_recorded(tmp_path: Path) -> None:
         (lambda f: (f / "world.json").write_text("{"), "world.json was damaged"),
         (lambda f: (f / "fedavg/records.jsonl").write_text("{\n{}\n"), "was damaged"),
         (lambda f: (f / "fedavg/records.jsonl").write_text(""), "ends after 0 of 12 rounds"),
-        (lambda f: (f / "fedavg/records.jsonl").unlink(), "no round is recorded yet"),
+        (lambda f: (f / "fedavg/records.jsonl").unlink(), r"records.jsonl was .*it is missing"),
+        (lambda f: shutil.rmtree(f / "fedavg"), "no round is recorded yet"),
     ],
 )
 def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path: Path, break_it, message: str) -> None:

@@ -16,7 +16,8 @@ from fedorbit.config.schema import ElementsSection
 from fedorbit.documents import digest, sealed
 from fedorbit.errors import FedOrbitError, RunError
 from fedorbit.report.runfiles import read_runs
-from fedorbit.simulation.records import finished, read_records
+from fedorbit.simulation.records import read_records
+from fedorbit.simulation.results import finished
 from tests.orbits.element_files import made_satellite, tle_text
 from tests.simulation.test_runs import StopAfter, small, timeless
 
@@ -91,6 +92,16 @@ def test_a_change_is_found_by_resume_report_and_table(run: Path, what: str) -> N
     if what not in ("seed", "rate", "no key"):  # a table compares the configuration, see studies
         with pytest.raises(RunError, match=message):
             finished(run, "fedavg")
+
+
+def test_a_changed_checkpoint_is_a_warning_where_nothing_depends_on_it(run: Path) -> None:
+    path = run / "fedavg" / f"checkpoint-{ROUNDS:08d}.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    for reader in (lambda: read_runs([run]), lambda: finished(run, "fedavg")):
+        with pytest.warns(UserWarning, match="its arrays do not fit their checksum"):
+            reader()
 
 
 @pytest.mark.parametrize("what", ["seed", "rate", "record", "a line", "no manifest"])

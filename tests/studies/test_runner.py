@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -180,8 +181,13 @@ def test_failures_are_told_and_others_finish(
     failure = json.loads((out / ".study" / f"{raises.folder}.failure.json").read_text())
     assert "raising.py" in failure["traceback"]
 
-    # Mended, the same call does what failed, and only that.
+    # Mended, the same call does what failed, and only that; but no run of two different codes.
     (tmp_path / "raising.py").write_text(RAISING.replace("t == 2", "False"))
+    refused = run(study, out, jobs=1)
+    assert [state.state for state in refused] == ["failed", "failed", "done"]
+    assert "the module raising has changed since" in str(refused[0].error)
+    for state in (raises, dies):
+        shutil.rmtree(out / state.folder)
     before = (out / well.folder / "config.toml").stat().st_mtime_ns
     assert {s.state for s in run(study, out, jobs=1)} == {"done"}
     assert (out / well.folder / "config.toml").stat().st_mtime_ns == before

@@ -7,9 +7,10 @@ Bad input ends in one sentence on standard error and exit code 2. A traceback ap
 import errno
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -77,12 +78,13 @@ def execute(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # `?` for what the terminal cannot show
+    warnings.showwarning = _show_warning
     try:
         code = app(
             [a for a in arguments if a != "--debug"], prog_name="fedorbit", standalone_mode=False
         )
         stop = first_stop()
-        if code == EXIT_INTERRUPTED and stop is not None:  # Typer has caught it
+        if code == EXIT_INTERRUPTED and stop and not stop.is_reported:  # Typer has caught it
             code = _report(None, str(stop), stop.exit_code, debug)
         sys.stdout.flush()  # here, where a broken pipe can be answered
     except (FedOrbitError, typer.TyperException) as error:
@@ -103,6 +105,10 @@ def execute(arguments: Sequence[str] | None = None) -> int:
         message = f"internal error, {type(error).__name__}: {error}; --debug shows where"
         code = _report(error, message, EXIT_BUG, debug)
     return code or 0
+
+
+def _show_warning(message: Warning | str, *args: Any, **kwargs: Any) -> None:
+    complain(str(message), style="bold yellow")
 
 
 def _is_broken_pipe(error: BaseException | None) -> bool:

@@ -1,7 +1,6 @@
 """`fedorbit run` and `fedorbit methods`: train a constellation."""
 
 import shlex
-import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -130,7 +129,6 @@ def run(
         )
     watcher = RichRunProgress(quiet)
     preparing = None if quiet else RichProgress()
-    warnings.showwarning = _show_warning
     try:
         if resume is not None:
             given = load_config(config, changes) if config else None
@@ -144,6 +142,7 @@ def run(
     except StopRequested as stop:
         command = shlex.join(["fedorbit", "run", "--resume", str(stop.folder), *stop.options])
         stderr.print(f"{stop}; nothing is lost: go on with `{command}`", soft_wrap=True)
+        stop.is_reported = True
         raise typer.Exit(stop.exit_code) from None
     if as_json:
         print_json({"runs": [_json_row(r.summary, r.folder) for r in result.runs]})
@@ -316,7 +315,3 @@ def _method_row(method: Any) -> dict[str, Any]:
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
-
-
-def _show_warning(message: Any, *args: Any, **kwargs: Any) -> None:
-    complain(str(message), style="bold yellow")

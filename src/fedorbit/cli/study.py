@@ -109,8 +109,10 @@ def run(
             states = studies.run(loaded, folder, jobs=jobs, ray=on_ray, watch=bars.show)
     except KeyboardInterrupt:
         stderr.print("stopped; nothing is lost: the same command goes on", soft_wrap=True)
-        stop = first_stop()
-        raise typer.Exit(stop.exit_code if stop else EXIT_INTERRUPTED) from None
+        code = EXIT_INTERRUPTED
+        if (stop := first_stop()) is not None:
+            code, stop.is_reported = stop.exit_code, True
+        raise typer.Exit(code) from None
     failed = [state for state in states if state.state == "failed"]
     if as_json:
         print_json(_status_json(loaded, folder, states))

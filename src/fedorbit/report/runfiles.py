@@ -13,16 +13,8 @@ from fedorbit.documents import parse_toml, read_text
 from fedorbit.errors import ConfigError, RunError
 from fedorbit.progress import Progress, SilentProgress
 from fedorbit.simulation.manifest import CONFIG, read_stored
-from fedorbit.simulation.records import (
-    RECORDS,
-    STUDY,
-    Record,
-    headline,
-    method_folder,
-    read_records,
-    read_setting,
-    read_summary,
-)
+from fedorbit.simulation.records import STUDY, Record, headline, read_setting
+from fedorbit.simulation.results import read_results
 
 
 @dataclass(frozen=True)
@@ -180,8 +172,5 @@ def _variant(variants: Sequence[dict[str, Any]], name: str | None) -> Variant | 
 
 
 def _read_method(run: RunFolder, method: str) -> MethodRecords:
-    folder = method_folder(run.path, method)
-    if not (folder / RECORDS).exists():
-        return MethodRecords(run, method, [], None)
-    summary = read_summary(folder)  # before the records, which another process may just be adding
-    return MethodRecords(run, method, read_records(folder), summary)
+    results = read_results(run.path, method)
+    return MethodRecords(run, method, results.records, results.summary)

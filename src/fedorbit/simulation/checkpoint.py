@@ -9,7 +9,7 @@ import json
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import safetensors.numpy
 from safetensors import SafetensorError
@@ -17,11 +17,13 @@ from safetensors import SafetensorError
 from fedorbit.documents import DocumentError, digest, read_bytes, read_json, require_seal, sealed
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
-from fedorbit.methods.base import State
 from fedorbit.simulation.schema import CHECKPOINT_FILE
 
 MOST_ARRAY_BYTES = 64 << 30
 """Of a checkpoint: more than fits into memory is damage."""
+if TYPE_CHECKING:  # PyTorch takes a second to import, and a report does without it
+    from fedorbit.methods.base import State
+
 KEEP = 2
 
 
@@ -30,7 +32,7 @@ class Checkpoint:
     """Where a run stands after `rounds_done` rounds."""
 
     rounds_done: int
-    state: State
+    state: "State"
     spent: dict[str, Any]
     """The ledger's totals, and seconds."""
     records_bytes: int
@@ -85,6 +87,19 @@ def load_newest(folder: Path, run: str) -> Checkpoint | None:
             f"{folder}: no checkpoint is whole, {', '.join(damaged)}; start again in another folder"
         )
     return None
+
+
+def warn_of_damage(folder: Path, run: str) -> None:
+    """Warn of checkpoints that are not what the run has written; no result depends on them."""
+    for path in _newest_first(folder):
+        try:
+            _load(path, run)
+        except (OSError, DocumentError, SafetensorError) as error:
+            warnings.warn(
+                f"{path} was damaged or changed after the run wrote it ({error}); the records do "
+                "not depend on it",
+                stacklevel=2,
+            )
 
 
 def _load(path: Path, run: str) -> Checkpoint:

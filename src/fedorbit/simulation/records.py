@@ -136,6 +136,8 @@ def read_records(folder: Path) -> list[Record]:
         if bound and bound["records"] != chain:
             raise DocumentError(f"it is not what {SUMMARY} was written for")
     except FileNotFoundError:
+        if summary is not None:
+            raise changed(path, "it is missing") from None
         raise RunError(f"{folder} is not a run folder: it has no {RECORDS}") from None
     except DocumentError as error:
         raise changed(path, str(error)) from None
@@ -164,16 +166,6 @@ def _finite(value: Any) -> Any:
 def read_summary(folder: Path) -> dict[str, Any] | None:
     """Read the summary of a method, if it is finished."""
     return _read_summary(folder)[0]
-
-
-def finished(run: Path, method: str) -> dict[str, Any] | None:
-    """Return a method's summary if it is finished, and if all that its run is bound to is whole."""
-    folder = method_folder(run, method)
-    summary = read_summary(folder)
-    if summary is not None and read_manifest(run) is not None:
-        read_setting(run)
-        read_records(folder)
-    return summary
 
 
 def _read_summary(folder: Path) -> tuple[dict[str, Any] | None, dict[str, str]]:

@@ -162,8 +162,8 @@ def _require_code(folder: Path, config: Config) -> None:
     for module, digest in manifest.code.items():
         if now.get(module) != digest:
             raise RunError(
-                f"the module {module} has changed since {folder} was begun; put it back, or start "
-                "a new run with --out"
+                f"the module {module} has changed since {folder} was begun, and a run is of one "
+                "code; put the module back, or move that folder away and start again"
             )
 
 

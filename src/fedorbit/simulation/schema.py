@@ -266,3 +266,13 @@ class ManifestShape(TypedDict):
 
 
 MANIFEST_FILE: TypeAdapter[Any] = TypeAdapter(ManifestShape)
+
+
+@with_config(STRICT)
+class MlflowShape(TypedDict):
+    """Which MLflow run a method is logged to."""
+
+    run_id: str
+
+
+MLFLOW_FILE: TypeAdapter[Any] = TypeAdapter(MlflowShape)

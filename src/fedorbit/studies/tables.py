@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedorbit.simulation.records import LAST_ROUNDS, finished
+from fedorbit.simulation.records import LAST_ROUNDS
+from fedorbit.simulation.results import finished
 from fedorbit.studies.folders import refuse_other_configurations
 from fedorbit.studies.grid import ALWAYS, Cell, method_label, short_key
 from fedorbit.studies.schema import DATASET, METHOD, PARTITION, SEED

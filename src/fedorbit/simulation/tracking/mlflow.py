@@ -18,9 +18,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fedorbit.documents import DocumentError, read_json
 from fedorbit.errors import TrackingError
 from fedorbit.files import replacing
 from fedorbit.simulation.records import Record
+from fedorbit.simulation.schema import MLFLOW_FILE
 from fedorbit.simulation.tracking.subject import Subject, headline_metrics, metrics
 from fedorbit.simulation.tracking.tracking import one_line
 
@@ -135,9 +137,9 @@ class MlflowTracker:
 
     def _remembered(self) -> Run | None:
         try:
-            told = json.loads((self._subject.folder / REMEMBERED).read_text(encoding="utf-8"))
+            told = read_json(self._subject.folder / REMEMBERED, MLFLOW_FILE)
             return self._server.find_run(told["run_id"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except (FileNotFoundError, DocumentError):
             return None
 
     def _created(self) -> Run:

@@ -1,0 +1,48 @@
+"""What a method has left in its run's folder, with every file compared to what the run wrote."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedorbit.simulation.checkpoint import warn_of_damage
+from fedorbit.simulation.manifest import read_manifest
+from fedorbit.simulation.records import (
+    RECORDS,
+    Record,
+    method_folder,
+    read_records,
+    read_setting,
+    read_summary,
+)
+
+
+@dataclass(frozen=True)
+class MethodResults:
+    """Records, and the summary if the method is finished."""
+
+    records: list[Record]
+    summary: dict[str, Any] | None
+
+
+def read_results(run: Path, method: str) -> MethodResults:
+    """Read what a method has left so far; a method that has not begun has left nothing.
+
+    A damaged checkpoint is a warning, any other damage an error.
+    """
+    folder = method_folder(run, method)
+    summary = read_summary(folder)  # before the records, which another process may just be adding
+    if summary is None and not (folder / RECORDS).exists():
+        return MethodResults([], None)
+    records = read_records(folder)
+    if (manifest := read_manifest(run)) is not None:
+        warn_of_damage(folder, manifest.run)
+    return MethodResults(records, summary)
+
+
+def finished(run: Path, method: str) -> dict[str, Any] | None:
+    """Return a method's summary if it is finished, and if the files of its run are whole."""
+    summary = read_summary(method_folder(run, method))
+    if summary is not None and read_manifest(run) is not None:
+        read_setting(run)
+        read_results(run, method)
+    return summary
