@@ -87,7 +87,7 @@ def _training(torch_error: str) -> Iterator[Finding]:
             None,
             f"none: PyTorch cannot be used ({torch_error})",
             "problem",
-            "install PyTorch again: pip install --force-reinstall torch",
+            "install PyTorch again: pip install --force-reinstall -c constraints.txt torch",
         )
     elif reason:
         text = f"PyTorch, because there is no kernel: {reason.partition(';')[0]}"
