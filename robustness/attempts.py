@@ -23,6 +23,8 @@ PHASES = {"start": 1, "world": 1, "rounds": 6, "summary": 1, "figure": 1}
 STRETCH = 0.3
 """The share of its rounds that an attempt is left at most: so a run is killed several times."""
 SOON_S = 0.03
+EARLY = 0.7
+"""The share of its time after which a stop comes at the latest; a resumed run has less to do."""
 HURRIED, HURRY_S = 5, 0.05
 """Signals of a user who cannot wait."""
 IMPORTS = "_multiarray_umath"
@@ -161,7 +163,7 @@ def stop_at_random(attempt: Attempt, rng: random.Random, pace: Pace, number: int
     """Ask an attempt to stop at a random moment, once or in a hurry; it may end before."""
     # Before that Python itself starts, and answers as it likes.
     attempt.wait_for(lambda: IMPORTS in _mapped(attempt.process))
-    attempt.wait_for(lambda: False, rng.uniform(0, pace.end_s))
+    attempt.wait_for(lambda: False, rng.uniform(0, EARLY * pace.end_s))
     in_rounds, over = attempt.in_rounds(), attempt.is_over()
     for _ in range(rng.choice((1, HURRIED))):
         attempt.signal(number)

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import random
+import shlex
 import shutil
 import signal
 import sys
@@ -18,7 +19,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from itertools import count, cycle
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ class Report:
     in_rounds: int = 0
     runs: int = 0
     """Runs that were disturbed, came to their end and were compared."""
+    seconds: float = 0.0
     failures: list[str] = field(default_factory=list)
 
     @property
@@ -60,6 +62,7 @@ class Report:
         self.forked += other.forked
         self.in_rounds += other.in_rounds
         self.runs += other.runs
+        self.seconds += other.seconds
         self.failures += other.failures
 
 
@@ -93,7 +96,7 @@ class Chaos:
 
     def lap(self, scenario: Scenario, number: int, signals: int, part: str, paces: Any) -> Report:
         """Disturb runs of a scenario until there were so many signals; let the last one end."""
-        rng = random.Random(f"{self.seed}/{scenario.name}/{part}/{number}")
+        rng, begin = random.Random(f"{self.seed}/{scenario.name}/{part}/{number}"), time.monotonic()
         report = Report(scenario.name, part)
         folders = self._folders(scenario, part, number)
         folder = next(folders)
@@ -108,6 +111,8 @@ class Chaos:
                 expected = rng.choice((signal.SIGTERM, signal.SIGINT))
                 ended = stop_at_random(attempt, rng, pace, expected)
             _count(report, ended, expected)
+            if report.failures:
+                self._keep_messages(folder, ended)
             if ended.code == 0 and not report.failures:
                 self._compare(scenario, folder, report)
                 folder = next(folders)
@@ -115,6 +120,7 @@ class Chaos:
             ended = self._attempt(scenario, folder, forked=False).ended(True, signalled=False)
             _count(report, ended, signal.SIGKILL)
             self._compare(scenario, folder, report)
+        report.seconds = time.monotonic() - begin
         return report
 
     def _fork_next(self, scenario: Scenario, report: Report) -> bool:
@@ -135,6 +141,11 @@ class Chaos:
     def _folders(self, scenario: Scenario, part: str, number: int) -> Iterator[Path]:
         above = self.root / part / scenario.name / str(number)
         return (above / str(i) for i in count())
+
+    def _keep_messages(self, folder: Path, ended: Ended) -> None:
+        kept = self.keep / folder.relative_to(self.root)
+        kept.mkdir(parents=True, exist_ok=True)
+        (kept / "stderr.txt").write_text(ended.stderr, encoding="utf-8")
 
     def _compare(self, scenario: Scenario, folder: Path, report: Report) -> None:
         found = differences(self._undisturbed(scenario, False), folder)
@@ -226,11 +237,8 @@ def disturb(
         return lambda: asdict(chaos.lap(scenario, number, each, part, paces[scenario.name]))
 
     def jobs() -> Iterator[Callable[[], Any]]:
-        for number, scenario in enumerate(cycle(scenarios)):
-            planned = number * each
-            if planned >= signals:
-                return
-            yield job(scenario, number)
+        laps = _in_turn(scenarios)
+        return (job(*next(laps)) for _ in range(-(-signals // each)))
 
     for answer in in_children(jobs(), chaos.root):
         lap = Report(**answer)
@@ -240,16 +248,36 @@ def disturb(
         )
         for failure in lap.failures:
             print(f"FAILURE {lap.scenario}: {failure}", flush=True)
+        if lap.failures:
+            print(f"    {repeat_command(chaos, part, lap.scenario, signals)}", flush=True)
     return list(totals.values())
+
+
+def repeat_command(chaos: Chaos, part: str, scenario: str, signals: int) -> str:
+    """Return the command that draws the same moments again; the machine's load moves them."""
+    numbers = {"kills": 0, "signals": 0, "kills" if part == "kills" else "signals": signals}
+    options = " ".join(f"--{key} {value}" for key, value in numbers.items())
+    command = f"python robustness/chaos.py --seed {chaos.seed} {options}"
+    return f"{command} --scenario {shlex.quote(scenario)}"
+
+
+def _in_turn(scenarios: list[Scenario]) -> Iterator[tuple[Scenario, int]]:
+    """Yield scenarios and the numbers of their laps; those that take long every third time."""
+    for number in count():
+        for scenario in scenarios:
+            if not scenario.in_processes or len(scenarios) == 1:
+                yield scenario, number
+            elif number % 3 == 0:
+                yield scenario, number // 3
 
 
 def print_table(reports: list[Report], skipped: dict[str, str]) -> None:
     """Print what was sent where, and whether the results are equal."""
-    heads = ("executable", "forked", "in rounds", "runs", "failures")
+    heads = ("executable", "forked", "in rounds", "runs", "seconds", "failures")
     print(f"\n{'scenario':26}{'part':8}" + "".join(f"{head:>11}" for head in heads) + "  result")
     for report in reports:
-        numbers = (report.executable, report.forked, report.in_rounds, report.runs)
-        cells = "".join(f"{n:11}" for n in (*numbers, len(report.failures)))
+        numbers = (report.executable, report.forked, report.in_rounds, report.runs, report.seconds)
+        cells = "".join(f"{n:11.0f}" for n in (*numbers, len(report.failures)))
         equal = "DIFFERENT" if report.failures else "equal" if report.runs else "-"
         print(f"{report.scenario:26}{report.part:8}{cells}  {equal}")
     for name, reason in skipped.items():

@@ -4,6 +4,7 @@ Importing PyTorch takes over a second, a fork takes milliseconds. The parent imp
 computes, so no thread is lost in a fork. A child runs in a folder of its own with bounded memory.
 """
 
+import gc
 import importlib
 import os
 import resource
@@ -59,6 +60,7 @@ def preload(entry: str = "fedorbit.cli:main") -> Entry:
         importlib.import_module(module)
     module, _, name = entry.partition(":")
     found: Entry = getattr(importlib.import_module(module), name)
+    gc.freeze()  # or the collector of every child would copy all pages
     return found
 
 

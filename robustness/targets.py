@@ -181,6 +181,7 @@ def _cache(case: Case) -> list[Call]:
         Call(("data", "partition", *arguments)),
         Call(("run", *arguments, "-q", "--out", "new")),
         Call(("data", "prepare", "folder", "--name", CACHED, "--source", "c")),
+        Call(("data", "inspect", CACHED)),
     )
     chosen = case.rng.choice(others)
     return [listed, listed.as_json(), case.rng.choice((chosen, chosen.as_json()))]
@@ -207,7 +208,7 @@ def _run_folder(state: str) -> Prepare:
         folder = copy_tree(case.material.folder("runs") / name, case.work / "given")
         baseline = case.material.run_baseline(name)
         forged = False
-        if case.rng.random() < 0.15:
+        if case.rng.random() < 0.1:
             _set_traps(case, folder / "config.toml", folder, "given")
         elif case.rng.random() < 0.1:
             forged = _forge_checkpoint(case, folder)
