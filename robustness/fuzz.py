@@ -77,8 +77,8 @@ class Fuzzer:
         return {"case": number, "done": case.done, "codes": codes, "failures": found}
 
     def _checked(self, case: Case, wanted: Call, folder: Path) -> tuple[int, list[Failure]]:
-        before = snapshot(folder)
         environment = environment_in(folder)
+        before = snapshot(folder)
         listener = case.traps.listener
         outcome = call(self.entry, wanted.argv, case.work, environment, listener=listener)
         failures = check_call(outcome, "--json" in wanted.argv)

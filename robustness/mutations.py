@@ -133,7 +133,9 @@ def _mutate_value(rng: random.Random, path: Path) -> str:
             document = json.loads(lines[i])
         else:
             document = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (OSError, ValueError, IndexError, RecursionError):  # damaged by the mutation before
+    except (OSError, ValueError, IndexError, RecursionError):
+        document = None
+    if not document or not isinstance(document, dict | list):  # by the mutation before this one
         return _mutate_bytes(rng, path)
     described, raw, changed = change_value(rng, document)
     if path.suffix == ".toml":
@@ -150,9 +152,6 @@ def _mutate_value(rng: random.Random, path: Path) -> str:
 def change_value(rng: random.Random, document: Any) -> tuple[str, str, Any]:
     """Change one value or key; return what was done, the text for `RAW`, and the document."""
     paths = _paths(document)
-    if not paths:
-        raw = rng.choice(ODD)
-        return f"all is {raw[:20]}", raw, RAW
     *above, key = paths[index(rng, len(paths))]
     place = document
     for step in above:
