@@ -135,6 +135,8 @@ def _digest(path: Path) -> str:
 
 def check_files(outcome: Outcome, before: Tree, after: Tree, keeps: bool) -> list[Failure]:
     """Check the folders of a call; `keeps`: whether a refusal leaves them as they were."""
+    if outcome.code < 0:
+        return []  # a process that was killed cannot tidy up
     litter = [path for path in after if path not in before and ".partial" in path]
     if litter:
         return [Failure("litter", _names(litter))]
