@@ -1,16 +1,14 @@
-"""Archives whose members are hostile: names that leave the folder, bombs, links, no images."""
+"""Archives whose members are hostile: names that leave the folder, links, huge images, none."""
 
 import io
 import random
 import struct
 import tarfile
 import zipfile
+import zlib
 from pathlib import Path
 
 from material import class_files, write_archive
-
-BOMB_BYTES = 3 * 2**30
-"""More than a call may need in memory; zeros, so that it is small when packed."""
 
 
 def mutate_archive(rng: random.Random, path: Path) -> str:
@@ -19,7 +17,7 @@ def mutate_archive(rng: random.Random, path: Path) -> str:
     names = list(files)
     name = names[int(rng.random() * len(names))]
     odd_names = (
-        "../outside/canary", "/tmp/../tmp/fedorbit-canary.png", "Forest/../../outside/made.png",
+        "../outside/canary", "./../../outside/canary", "Forest/../../outside/made.png",
         "Forest/\x00.png", "Forest/\udcff.png", "Forest/" + "x" * 5000 + ".png", "Forest", "", ".",
         "Forest/a\\b.png", "C:/x.png", "__MACOSX/Forest/x.png", "Forest/.hidden.png",
         "Fo\x1b[2Jrest/x.png", "Forest//x.png", "a/" * 400 + "x.png",
@@ -71,5 +69,5 @@ def _with_link(rng: random.Random, path: Path, files: dict[str, bytes]) -> None:
 def _huge_png(side: int) -> bytes:
     """Return the head of an image that is far larger than its file."""
     head = b"IHDR" + struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
-    crc = struct.pack(">I", zipfile.crc32(head))  # type: ignore[attr-defined]
+    crc = struct.pack(">I", zlib.crc32(head))
     return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + head + crc
