@@ -4,6 +4,8 @@
 # And for those who work on it:
 #   make bench     measure speed and memory as in docs/performance.md; best on an idle machine
 #   make bench-ray what training on a Ray cluster costs, on one node and on two
+#   make fuzz      damaged and hostile inputs for some minutes, see docs/reliability.md; MINUTES=5 SEED=0
+#   make chaos     runs and studies that are killed and resumed; KILLS=100 SEED=0
 #   make figures   draw the pictures in the README and docs again
 #   make lock      write constraints.txt and requirements/ anew from the newest releases
 #   make clean     remove .venv and everything that was built
@@ -12,7 +14,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test bench bench-ray figures lock clean
+.PHONY: help demo test bench bench-ray fuzz chaos figures lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -62,6 +64,16 @@ bench: .venv/installed
 bench-ray: .venv/installed
 	$(PIP_INSTALL) --require-hashes -r requirements/ray.txt
 	$(BIN)/python benchmarks/ray_overhead.py
+
+# Failures are kept, with the commands that repeat them, in build/fuzz and build/chaos.
+fuzz chaos: SEED ?= 0
+fuzz: MINUTES ?= 5
+fuzz: .venv/installed
+	$(BIN)/python robustness/fuzz.py --minutes $(MINUTES) --seed $(SEED)
+
+chaos: KILLS ?= 100
+chaos: .venv/installed
+	$(BIN)/python robustness/chaos.py --kills $(KILLS) --seed $(SEED)
 
 # The pictures in the README and docs, from the commands shown there.
 figures: .venv/installed
