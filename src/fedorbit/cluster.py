@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import ModuleType
 
 from fedorbit.errors import ClusterError
+from fedorbit.stopping import request_stop
 
 CONNECT_TIMEOUT_S = 5.0
 QUIET = {
@@ -85,13 +86,17 @@ def _check_reachable(address: str) -> None:
 
 @contextmanager
 def _own_signal_handler() -> Iterator[None]:
-    """Keep who answers SIGTERM: Ray would put itself in that place."""
+    """Keep the answer to SIGTERM: Ray replaces it by leaving with 15, also while it starts."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
+    except SystemExit as leaving:
+        if leaving.code != signal.SIGTERM:
+            raise
+        request_stop(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)
 

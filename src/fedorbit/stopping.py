@@ -59,6 +59,13 @@ def stop_once(number: int, frame: FrameType | None) -> None:
     raise _received[-1]
 
 
+def request_stop(number: int) -> None:
+    """Stop as the signal would, on behalf of a library that has answered it."""
+    if is_command_line():
+        stop_once(number, None)
+    raise StopRequested(number)
+
+
 def _is_importing(frame: FrameType | None) -> bool:
     while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
         frame = frame.f_back

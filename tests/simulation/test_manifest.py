@@ -211,13 +211,15 @@ def test_another_shape_is_a_sentence(run: Path, file: str, shape: str) -> None:
         assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("file", [*FILES[:-1], "fedavg", "accuracy.png"])
+@pytest.mark.parametrize("file", [*FILES[:-1], "fedavg", "tensorboard"])
 @pytest.mark.parametrize("kind", ["fifo", "link", "endless link", "socket"])
 def test_links_and_devices_are_refused_unread(run: Path, file: str, kind: str) -> None:
     outside = run.parent / "outside"
     outside.write_text("precious")
     path = run / file
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
     match kind:
         case "fifo":
             os.mkfifo(path)

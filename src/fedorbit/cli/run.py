@@ -140,10 +140,15 @@ def run(
             watcher.notice = _slow_path_notice(loaded)
             result = runs.run(loaded, out, progress=watcher, preparing=preparing)
     except StopRequested as stop:
+        if stop.folder is None:  # nothing has begun
+            raise
         command = shlex.join(["fedorbit", "run", "--resume", str(stop.folder), *stop.options])
         stderr.print(f"{stop}; nothing is lost: go on with `{command}`", soft_wrap=True)
         stop.is_reported = True
         raise typer.Exit(stop.exit_code) from None
+    from fedorbit.report.run_figures import write_accuracy_figure  # slow to import
+
+    write_accuracy_figure(result.folder, {r.method: r.records for r in result.runs})
     if as_json:
         print_json({"runs": [_json_row(r.summary, r.folder) for r in result.runs]})
         return

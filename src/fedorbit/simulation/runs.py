@@ -4,7 +4,7 @@ DIR/config.toml          the whole configuration, as resolved
 DIR/elements.*           a copy of the satellites' element sets, if they come from a file
 DIR/run.json             what binds these and all that follows, see `manifest`
 DIR/world.json           what a report shows beside the records: data, contacts, positions
-DIR/accuracy.png, .svg   accuracy per round of all methods
+DIR/accuracy.png, .svg   accuracy per round of all methods, drawn by the command line
 DIR/METHOD/records.jsonl one line per evaluated round
 DIR/METHOD/summary.json  written when the method is done
 DIR/METHOD/checkpoint-*  the two newest states
@@ -192,8 +192,6 @@ def _run_all(
     preparing: Progress | None,
     world: World | None = None,
 ) -> RunResult:
-    from fedorbit.report.run_figures import write_accuracy_figure  # slow to import
-
     methods = {n: make_method(n, config.methods.get(n, {})) for n in config.run.method}
     manifest = read_manifest(folder)
     if manifest is None:
@@ -231,7 +229,6 @@ def _run_all(
                 read_records(target)  # fails at once if they are damaged, not after all others
                 watchers.catch_up(name, summary)
             runs.append(MethodRun(name, target, summary))
-    write_accuracy_figure(folder, {r.method: r.records for r in runs})
     return RunResult(folder, tuple(runs))
 
 
