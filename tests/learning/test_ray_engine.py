@@ -16,6 +16,7 @@ from fedorbit.learning import kernel, ray_worker
 from fedorbit.learning.jobs import LocalJob, Trained
 from fedorbit.learning.ray_engine import RayEngine
 from fedorbit.learning.ray_worker import ImagesOnNodes
+from fedorbit.learning.rules import Sgd
 from fedorbit.methods import make_method
 from fedorbit.simulation.world import World
 from fedorbit.testing import EVENTS, assert_same, play, small_world
@@ -83,7 +84,7 @@ def test_an_orbits_model_goes_out_once_for_all_its_satellites(
         model, anchor = world.initial_model.copy(), world.initial_model + 1
         for intra_round in range(2):
             trained = yield [
-                LocalJob(s, model, 1, 0.01, key=(0, intra_round), anchor=anchor, pull=0.1)
+                LocalJob(s, model, 1, 0.01, (0, intra_round), Sgd(anchor=anchor, pull=0.1))
                 for s in range(3)
             ]
             model = np.mean([result.model for result in trained], axis=0)
@@ -98,10 +99,10 @@ def test_an_orbits_model_goes_out_once_for_all_its_satellites(
 def test_all_nodes_train_though_one_has_the_models(
     ray: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def say_where(workshop, jobs, uses, *vectors):
+    def say_where(workshop, jobs, *vectors):
         time.sleep(0.03)
         node = bytes.fromhex(ray.get_runtime_context().get_node_id())
-        return [Trained(np.frombuffer(node, np.uint8).astype(np.float32))] * len(jobs)
+        return [Trained(np.frombuffer(node, np.uint8).astype(np.float32), 1)] * len(jobs)
 
     monkeypatch.setattr(ray_worker, "train", say_where)
     world = small_world(satellites_per_plane=8)
