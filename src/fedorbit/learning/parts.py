@@ -60,7 +60,7 @@ def span_of(part: Part | None, size: int) -> Span:
     if not part.any():
         return Span(0, 0)
     begin, end = int(part.argmax()), size - int(part[::-1].argmax())
-    return Span(begin, end, None if part[begin:end].all() else part)
+    return Span(begin, end, None if part[begin:end].all() else np.ascontiguousarray(part))
 
 
 def _described(part: Any) -> str:
