@@ -19,7 +19,7 @@ from fedorbit.data.synthetic import SyntheticSpec, generate
 from fedorbit.learning.jobs import LocalJob, SgdSettings, TrainingData, batch_order, standardisation
 from fedorbit.learning.kernel_trainer import KernelTrainer
 from fedorbit.learning.models import model_spec
-from fedorbit.learning.sgd import TorchTrainer
+from fedorbit.learning.torch_trainer import TorchTrainer
 
 SHAPES = {  # pixels per side, channels, classes: the paper's three datasets
     "EuroSAT 3x64x64, 10 classes": (64, 3, 10),

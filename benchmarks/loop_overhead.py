@@ -16,7 +16,7 @@ from typing import Any
 
 from fedorbit.config import load_config
 from fedorbit.learning.jobs import LocalJob, Trained
-from fedorbit.learning.sgd import Trainer
+from fedorbit.learning.torch_trainer import Trainer
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.simulation.loop import NobodyWatches, run_rounds
 from fedorbit.simulation.records import Record

@@ -114,6 +114,11 @@ class WaveEngine:
 
     def __init__(self, workload: Workload) -> None:
         self._orbit = {id(samples): orbit for orbit, samples in enumerate(workload.test)}
+        self._samples = [len(part) for part in workload.train]
+        self._batch: int = workload.settings["sgd"]["batch"]
+
+    def _steps(self, job: LocalJob) -> int:
+        return job.epochs * -(-self._samples[job.satellite] // self._batch)
 
     def run(self, programs: Mapping[int, Program[Any]]) -> dict[int, Any]:
         results: dict[int, Any] = {}
@@ -126,7 +131,10 @@ class WaveEngine:
                 except StopIteration as stop:
                     results[key] = stop.value
             models = iter(self.train_all([job for jobs in wanted.values() for job in jobs]))
-            answers = {key: [Trained(next(models)) for _ in jobs] for key, jobs in wanted.items()}
+            answers = {
+                key: [Trained(next(models), self._steps(job)) for job in jobs]
+                for key, jobs in wanted.items()
+            }
         return results
 
     def evaluate(

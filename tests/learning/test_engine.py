@@ -27,7 +27,7 @@ class Recorder:
         if job.satellite == self.fail_on:
             raise RuntimeError("broken satellite")
         time.sleep(0.002)
-        return Trained(job.start + order.size)
+        return Trained(job.start + order.size, len(order))
 
     def evaluate(self, model: np.ndarray, samples: np.ndarray) -> tuple[int, float]:
         return len(samples), float(model.sum())

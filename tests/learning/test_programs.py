@@ -52,7 +52,7 @@ def test_what_was_begun_is_finished_before_something_larger() -> None:
     schedule = Schedule({0: two_rounds(), 1: once(2, 3, 4)}, data_of(50, 50, 2, 3, 4))
     first, second = schedule.next_task(), schedule.next_task()
     assert second.jobs[0].satellite == 4  # the second orbit is begun
-    schedule.deliver(first, [Trained(np.zeros(1))])
+    schedule.deliver(first, [Trained(np.zeros(1), 1)])
     assert drain(schedule) == [3, 2, 1]
 
 
@@ -60,9 +60,9 @@ def test_delivery_tells_when_a_program_goes_on() -> None:
     schedule = Schedule({0: once(0, 1)}, data_of(1, 1))
     first, second = schedule.next_task(), schedule.next_task()
     assert (first.numbers, second.numbers) == ([1], [0])
-    assert not schedule.deliver(first, [Trained(np.ones(1))])
+    assert not schedule.deliver(first, [Trained(np.ones(1), 1)])
     assert schedule.results == {}
-    assert schedule.deliver(second, [Trained(np.zeros(1))])
+    assert schedule.deliver(second, [Trained(np.zeros(1), 1)])
     assert schedule.results == {0: [0.0, 1.0]}  # in the order of the jobs, not of arrival
 
 
@@ -81,7 +81,7 @@ def test_a_round_has_enough_tasks_for_everybody(least_tasks: int, expected: int)
     def submit(task: Task) -> Future:
         tasks.append(task)
         future: Future = Future()
-        future.set_result([Trained(np.zeros(1)) for _ in task.jobs])
+        future.set_result([Trained(np.zeros(1), 1) for _ in task.jobs])
         return future
 
     data, programs = data_of(*[10] * 8), {0: once(*range(8))}
@@ -111,7 +111,7 @@ def test_models_of_few_orbits_are_held_at_a_time(at_once: int) -> None:
         models = [Model() for _ in task.jobs]
         alive.update(models)
         future: Future = Future()
-        future.set_result([Trained(model) for model in models])
+        future.set_result([Trained(model, 1) for model in models])
         return future
 
     programs = {number: orbit(number) for number in range(ORBITS)}

@@ -16,9 +16,11 @@ from fedorbit.learning import kernel, ray_worker
 from fedorbit.learning.jobs import LocalJob, Trained
 from fedorbit.learning.ray_engine import RayEngine
 from fedorbit.learning.ray_worker import ImagesOnNodes
+from fedorbit.learning.rules import Coupled, Rule, Sgd
 from fedorbit.methods import make_method
 from fedorbit.simulation.world import World
 from fedorbit.testing import EVENTS, assert_same, play, small_world
+from tests.learning.rules.own_rules import SignSgd
 from tests.two_nodes import TwoNodes
 
 
@@ -83,7 +85,7 @@ def test_an_orbits_model_goes_out_once_for_all_its_satellites(
         model, anchor = world.initial_model.copy(), world.initial_model + 1
         for intra_round in range(2):
             trained = yield [
-                LocalJob(s, model, 1, 0.01, key=(0, intra_round), anchor=anchor, pull=0.1)
+                LocalJob(s, model, 1, 0.01, (0, intra_round), Sgd(anchor=anchor, pull=0.1))
                 for s in range(3)
             ]
             model = np.mean([result.model for result in trained], axis=0)
@@ -95,13 +97,48 @@ def test_an_orbits_model_goes_out_once_for_all_its_satellites(
     np.testing.assert_array_equal(sent[1], world.initial_model + 1)
 
 
+def all_rules(world: World) -> list[Rule]:
+    start, size = world.initial_model, world.spec.layout.size
+    mask = np.arange(size) % 3 > 0
+    return [
+        Sgd(),
+        Sgd(anchor=start + 1, pull=0.1, correction=start * 0.01, part=world.spec.layout.classifier),
+        Sgd(part=mask),
+        Coupled(start + 0.1, 0.3),
+        SignSgd(np.linspace(0, 1, size, dtype=np.float32)),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:the kernel has no SignSgd")
+@pytest.mark.parametrize("backend", backends())
+def test_every_rule_travels_as_it_is(ray: ModuleType, backend: str) -> None:
+    world = small_world(backend=backend)
+    rules = all_rules(world)
+
+    def program():
+        return (yield [LocalJob(0, world.initial_model, 2, 0.01, (0,), rule) for rule in rules])
+
+    with world.engine() as engine:
+        here = engine.run({0: program()})[0]
+    with on_cluster(world).engine() as engine:
+        there = engine.run({0: program()})[0]
+    for ours, theirs in zip(here, there, strict=True):
+        np.testing.assert_array_equal(theirs.model, ours.model)
+        assert theirs.steps == ours.steps > 0
+        assert theirs.extra.keys() == ours.extra.keys()
+        for name, value in ours.extra.items():
+            np.testing.assert_array_equal(theirs.extra[name], value)
+            assert not isinstance(value, np.ndarray) or theirs.extra[name].flags.writeable
+    assert [sorted(trained.extra) for trained in there[3:]] == [["alpha", "personal"], ["mean"]]
+
+
 def test_all_nodes_train_though_one_has_the_models(
     ray: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def say_where(workshop, jobs, uses, *vectors):
+    def say_where(workshop, jobs, *vectors):
         time.sleep(0.03)
         node = bytes.fromhex(ray.get_runtime_context().get_node_id())
-        return [Trained(np.frombuffer(node, np.uint8).astype(np.float32))] * len(jobs)
+        return [Trained(np.frombuffer(node, np.uint8).astype(np.float32), 1)] * len(jobs)
 
     monkeypatch.setattr(ray_worker, "train", say_where)
     world = small_world(satellites_per_plane=8)

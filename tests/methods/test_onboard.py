@@ -8,6 +8,7 @@ import pytest
 from fedorbit.errors import RunError
 from fedorbit.hardware import Hardware, Power
 from fedorbit.learning.jobs import LocalJob
+from fedorbit.learning.rules import Coupled
 from fedorbit.methods import Method, make_method
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.onboard import Onboard
@@ -85,7 +86,7 @@ def test_exchanging_models_takes_time() -> None:
     # 125 kB are 1 Mbit: half a second at 2 Mbit/s, out and back between two satellites.
     onboard = onboard_of(isl_mbps=2.0)
     granted(onboard, jobs(3, 0, 1), jobs(1, 2))
-    granted(onboard, jobs(1, 0, 1, personal=MODEL))  # two models: 2 x 10 s and 2 x 1 s
+    granted(onboard, jobs(1, 0, 1, rule=Coupled(MODEL, 0.5)))  # two models: 2 x 10 s and 2 x 1 s
     onboard.begin(1)
     assert onboard.record() == {"onboard_s": [31.0 + 22.0, 20.0]}
 
@@ -188,7 +189,7 @@ def test_scarce_passes_are_divided_evenly() -> None:
     # One pass is not enough for two models; it is saved for a better round.
     assert granted(onboard_of(power=power(initial_j=30.0)), jobs(4, 0), jobs(4, 0)) == [[0], [0]]
     # A job that trains two models at once: 2 epochs are 4 passes.
-    assert granted(onboard_of(power=full), jobs(4, 0, personal=MODEL)) == [[2]]
+    assert granted(onboard_of(power=full), jobs(4, 0, rule=Coupled(MODEL, 0.5))) == [[2]]
     # Whoever has enough is not cut.
     assert granted(onboard_of(power=full), jobs(4, 0, 1), jobs(1, 0, 1)) == [[4, 4], [1, 1]]
 

@@ -7,7 +7,7 @@ from fedorbit.learning import kernel
 from fedorbit.learning.jobs import SgdSettings, TrainingData
 from fedorbit.learning.kernel_trainer import KernelTrainer
 from fedorbit.learning.models import ModelSpec
-from fedorbit.learning.sgd import TorchTrainer, Trainer
+from fedorbit.learning.torch_trainer import TorchTrainer, Trainer
 
 Backend = Literal["kernel", "torch"]
 

@@ -16,7 +16,7 @@ from fedorbit.learning.jobs import LocalJob, Trained, TrainingData, batch_order
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.programs import Program as Program
 from fedorbit.learning.programs import Task, run_programs
-from fedorbit.learning.sgd import Trainer
+from fedorbit.learning.torch_trainer import Trainer
 
 Result = TypeVar("Result")
 

@@ -1,6 +1,7 @@
-"""A job is data: which satellite trains from which model, how long and how fast.
+"""A job is data: which satellite trains from which model, how long, how fast, by which rule.
 
-Methods make jobs, trainers do them, engines decide where. None knows about the others.
+Methods make jobs, rules say what is done with each batch (`rules/`), trainers do them, engines
+decide where. None knows about the others.
 """
 
 from dataclasses import dataclass
@@ -10,6 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.learning.parameters import Vector
+from fedorbit.learning.rules.base import Rule
+from fedorbit.learning.rules.base import Trained as Trained
+from fedorbit.learning.rules.sgd import PLAIN
+from fedorbit.learning.rules.step import SgdSettings as SgdSettings
 from fedorbit.randomness import generator
 
 Floats = NDArray[np.float64]
@@ -20,11 +25,7 @@ EVERYBODY = -1
 
 @dataclass(frozen=True, eq=False)
 class LocalJob:
-    """LocalSGD of one satellite (`eq:local_sgd`).
-
-    The gradient may be changed in two ways: by a pull toward an anchor, pull (w - anchor), which
-    is the gradient of pull/2 |w - anchor|^2; and by a constant `correction` that is added to it.
-    With `personal` and `alpha` the job is APFL's coupled update of two models.
+    """Local training of one satellite: from where, how long, how fast, and by which rule.
 
     `key` tells this job's random batches from all others': round, intra-orbit round, purpose.
     """
@@ -34,43 +35,14 @@ class LocalJob:
     epochs: int
     rate: float
     key: tuple[int, ...]
-    anchor: Vector | None = None
-    pull: float = 0.0
-    correction: Vector | None = None
-    personal: Vector | None = None
-    alpha: float = 0.0
+    rule: Rule = PLAIN
     to_come: int = 0
-    """Trainings like this one that follow in the same round; who rations time looks ahead."""
+    """Trainings like this one that follow in the same round, for rationing of time on board."""
 
     @property
     def models(self) -> int:
         """How many models it trains."""
-        return 1 if self.personal is None else 2
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """What a job gives back; `personal` and `alpha` only where it had them."""
-
-    model: Vector
-    personal: Vector | None = None
-    alpha: float = 0.0
-
-    @classmethod
-    def untouched(cls, job: LocalJob) -> "Trained":
-        """What a job of no epochs gives back: what it started from."""
-        personal = None if job.personal is None else job.personal.copy()
-        return cls(job.start.copy(), personal, job.alpha)
-
-
-@dataclass(frozen=True)
-class SgdSettings:
-    """What all jobs of a run share. Batch order and data come with the job."""
-
-    batch: int = 64
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    clip_norm: float = 1.0
+        return self.rule.models
 
 
 @dataclass(frozen=True, eq=False)

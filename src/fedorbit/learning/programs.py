@@ -83,8 +83,7 @@ def run_programs(
 
 def job_images(job: LocalJob, data: TrainingData) -> int:
     """How long a job takes, in images."""
-    models = 1 if job.personal is None else 2
-    return models * job.epochs * len(data.samples_of(job.satellite))
+    return job.models * job.epochs * len(data.samples_of(job.satellite))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import replace
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -21,7 +20,7 @@ from fedorbit.learning import ray_worker
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.programs import LOOK_AROUND_S, Program, Task, run_programs
-from fedorbit.learning.ray_worker import VECTORS, Workshop
+from fedorbit.learning.ray_worker import SentJob, Workshop
 
 Result = TypeVar("Result")
 Answer = TypeVar("Answer")
@@ -50,7 +49,7 @@ class RayEngine:
         # By default Ray prefers the node that has the models, the driver's, and lets others idle.
         as_task = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")
         self._train, self._evaluate = as_task(ray_worker.train), as_task(ray_worker.evaluate)
-        self._in_use: dict[int, dict[int, tuple[Vector, Any]]] = {}
+        self._in_use: dict[int, dict[int, tuple[NDArray[Any], Any]]] = {}
         """References to the vectors of each program's batch, by the vector's identity."""
         self._lost_since: float | None = None
 
@@ -100,20 +99,16 @@ class RayEngine:
         places: dict[int, int] = {}
         references: list[Any] = []
 
-        def place(vector: Vector | None) -> int | None:
-            if vector is None:
-                return None
+        def place(vector: NDArray[Any]) -> int:
             if id(vector) not in places:
                 places[id(vector)] = len(references)
                 references.append(self._sent(task.program, vector))
             return places[id(vector)]
 
-        uses = [tuple(place(getattr(job, name)) for name in VECTORS) for job in task.jobs]
-        nothing: dict[str, Any] = dict.fromkeys(VECTORS)
-        bare = [replace(job, **nothing) for job in task.jobs]
-        return _Outcome(self._ray, self._train.remote(self._workshop, bare, uses, *references))
+        jobs = [SentJob.of(job, place) for job in task.jobs]
+        return _Outcome(self._ray, self._train.remote(self._workshop, jobs, *references))
 
-    def _sent(self, program: int, vector: Vector) -> Any:
+    def _sent(self, program: int, vector: NDArray[Any]) -> Any:
         """Put a vector where tasks find it, once for all jobs of a batch that share it."""
         sent = self._in_use.setdefault(program, {})
         if id(vector) not in sent:
@@ -195,11 +190,14 @@ def _owned(answer: Any) -> Any:
     """Copy models out of the object store, so that its memory can be used again at once."""
     if not isinstance(answer, list):
         return answer
-    return [Trained(t.model.copy(), _copy(t.personal), t.alpha) for t in answer]
+    return [Trained(t.model.copy(), t.steps, _copied(t.extra)) for t in answer]
 
 
-def _copy(vector: Vector | None) -> Vector | None:
-    return None if vector is None else vector.copy()
+def _copied(extra: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.copy() if isinstance(value, np.ndarray) else value
+        for name, value in extra.items()
+    }
 
 
 def _explained(ray: ModuleType, error: BaseException) -> BaseException:

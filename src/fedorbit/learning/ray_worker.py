@@ -6,7 +6,8 @@ shared by all processes of the node and never copied; or in a folder of the node
 
 import hashlib
 import platform
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,11 @@ from fedorbit.learning.jobs import (
 )
 from fedorbit.learning.models import model_spec
 from fedorbit.learning.parameters import Vector
-from fedorbit.learning.sgd import Trainer
+from fedorbit.learning.rules.base import Rule
+from fedorbit.learning.torch_trainer import Trainer
 from fedorbit.randomness import generator
 from fedorbit.user_code import allow_code
 
-VECTORS = ("start", "anchor", "correction", "personal")
-"""What is large in a job."""
 PROBE_SAMPLES, PROBE_EPOCHS = 64, 2
 
 
@@ -129,22 +129,52 @@ def probe(trainer: Trainer, data: TrainingData, parameters: int) -> str:
     return hashlib.sha256(trained.model.tobytes()).hexdigest()
 
 
-def train(
-    workshop: list[Any], jobs: list[LocalJob], uses: list[tuple[int | None, ...]], *vectors: Vector
-) -> list[Trained]:
-    """Do jobs one after the other; `uses` says which of the vectors belong to which job.
+@dataclass(frozen=True, eq=False)
+class SentJob:
+    """A job on its way: each of its vectors, and of its rule's, is a number in a list of vectors.
 
-    Vectors come beside the jobs, since all satellites of an orbit share them. The reference to the
-    workshop comes in a list, which keeps Ray from loading it for every task.
+    All satellites of an orbit share vectors, so these come beside the jobs, each of them once.
+    """
+
+    job: dict[str, Any]
+    rule: type[Rule]
+    arguments: dict[str, Any]
+    start: int
+    vectors: dict[str, int]
+
+    @classmethod
+    def of(cls, job: LocalJob, place: Callable[[NDArray[Any]], int]) -> "SentJob":
+        """Take the vectors out of a job; `place` puts one into the list and returns where."""
+        vectors = job.rule.vectors
+        return cls(
+            {name: value for name, value in _fields(job).items() if name not in ("start", "rule")},
+            type(job.rule),
+            {name: value for name, value in _fields(job.rule).items() if name not in vectors},
+            place(job.start),
+            {name: place(vector) for name, vector in vectors.items()},
+        )
+
+    def opened(self, vectors: Sequence[NDArray[Any]]) -> LocalJob:
+        """Put the vectors back."""
+        own = {name: vectors[number] for name, number in self.vectors.items()}
+        rule = self.rule(**self.arguments, **own)
+        return LocalJob(start=vectors[self.start], rule=rule, **self.job)
+
+
+def _fields(each: Any) -> dict[str, Any]:
+    """What a dataclass was made from."""
+    return {field.name: getattr(each, field.name) for field in fields(each) if field.init}
+
+
+def train(workshop: list[Any], jobs: list[SentJob], *vectors: NDArray[Any]) -> list[Trained]:
+    """Do jobs one after the other, with the vectors that came beside them.
+
+    The reference to the workshop comes in a list, which keeps Ray from loading it for every task.
     """
     trainer, data, seed = _opened(workshop[0])
     trained = []
-    for job, places in zip(jobs, uses, strict=True):
-        own: dict[str, Any] = {
-            name: None if place is None else vectors[place]
-            for name, place in zip(VECTORS, places, strict=True)
-        }
-        job = replace(job, **own)
+    for sent in jobs:
+        job = sent.opened(vectors)
         trained.append(trainer.train(job, batch_order(data, job, seed)))
     return trained
 

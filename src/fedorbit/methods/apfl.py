@@ -22,6 +22,7 @@ from pydantic import Field
 
 from fedorbit.learning.engine import Program
 from fedorbit.learning.parameters import Vector
+from fedorbit.learning.rules import Coupled
 from fedorbit.methods.base import Method, State, weighted_mean, with_launched
 from fedorbit.methods.fedavg import average_at_ground, receive_global
 from fedorbit.methods.fleet import Fleet
@@ -87,14 +88,14 @@ def _train_orbit(
             rate=fleet.plan.rate(t),
             intra_round=intra_round,
             intra_rounds=fleet.plan.intra_rounds,
-            personal=v,
-            alpha=float(alpha),
+            rule=Coupled(v, float(alpha)),
         )
         weights = fleet.samples(t)[fleet.trainers(orbit, t)]
         w = weighted_mean([result.model for result in trained], weights, otherwise=w)
-        owns = [result.personal for result in trained if result.personal is not None]
+        owns = [result.extra["personal"] for result in trained]
         v = weighted_mean(owns, weights, otherwise=v)
         if trained:
-            alpha = float(np.average([result.alpha for result in trained], weights=weights))
+            shares = [result.extra["alpha"] for result in trained]
+            alpha = float(np.average(shares, weights=weights))
         del trained, owns  # before the next ones arrive
     return w, v, alpha

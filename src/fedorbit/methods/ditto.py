@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from fedorbit.learning.parameters import Vector
+from fedorbit.learning.rules import Sgd
 from fedorbit.methods.base import State, with_launched
 from fedorbit.methods.effort import MatchedEffort
 from fedorbit.methods.fedavg import average_at_ground, receive_global, train_orbit
@@ -52,8 +53,7 @@ class Ditto(MatchedEffort):
                 state["personal"][orbit],
                 work,
                 purpose=1,
-                anchor=received[orbit],
-                pull=self.lambda_,
+                rule=Sgd(anchor=received[orbit], pull=self.lambda_),
             )
         trained = fleet.run(programs)
         personal = state["personal"].copy()

@@ -8,12 +8,11 @@ Satellites of a visible orbit train E_base epochs, the orbit averages by samples
 Departures: none.
 """
 
-from typing import Any
-
 import numpy as np
 
 from fedorbit.learning.engine import Program
 from fedorbit.learning.parameters import Vector
+from fedorbit.learning.rules import PLAIN, Rule
 from fedorbit.methods.base import State, weighted_mean, with_launched
 from fedorbit.methods.effort import MatchedEffort, Work, base_work
 from fedorbit.methods.fleet import Fleet
@@ -35,13 +34,13 @@ class FedAvg(MatchedEffort):
         programs = {}
         for orbit in orbits:
             w, work = received[orbit], self.work(orbit, t, fleet)
-            programs[orbit] = train_orbit(fleet, orbit, t, w, work, **self.local(w))
+            programs[orbit] = train_orbit(fleet, orbit, t, w, work, rule=self.local(w))
         trained = fleet.run(programs)
         return average_at_ground(state, t, fleet, received, trained)
 
-    def local(self, w: Vector) -> dict[str, Any]:
-        """What the local objective adds to the loss, given the global model; here nothing."""
-        return {}
+    def local(self, w: Vector) -> Rule:
+        """How satellites train, given the global model: here by LocalSGD and nothing else."""
+        return PLAIN
 
     def models(self, state: State) -> Vector:
         """Every orbit uses the global model it received last."""
@@ -55,7 +54,7 @@ def train_orbit(
     start: Vector,
     work: Work | None = None,
     purpose: int = 0,
-    **changes: Any,
+    rule: Rule = PLAIN,
 ) -> Program[Vector]:
     """Let every satellite train from the orbit model and average by samples (`eq:intra_orbit`)."""
     model = start
@@ -70,7 +69,7 @@ def train_orbit(
             intra_round=intra_round,
             intra_rounds=intra_rounds,
             purpose=purpose,
-            **changes,
+            rule=rule,
         )
         weights = fleet.samples(t)[fleet.trainers(orbit, t)]
         model = weighted_mean([result.model for result in trained], weights, otherwise=model)

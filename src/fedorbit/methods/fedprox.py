@@ -6,11 +6,10 @@ F_k(w) + mu/2 |w - w_global|^2.
 Departures: none. The proximal gradient is part of the gradient that is clipped.
 """
 
-from typing import Any
-
 from pydantic import Field
 
 from fedorbit.learning.parameters import Vector
+from fedorbit.learning.rules import Rule, Sgd
 from fedorbit.methods.fedavg import FedAvg
 
 
@@ -19,6 +18,6 @@ class FedProx(FedAvg):
 
     mu: float = Field(0.01, ge=0, description="strength of the proximal term")
 
-    def local(self, w: Vector) -> dict[str, Any]:
+    def local(self, w: Vector) -> Rule:
         """Pull toward the global model."""
-        return {"anchor": w, "pull": self.mu}
+        return Sgd(anchor=w, pull=self.mu)

@@ -8,7 +8,7 @@ is counted apart as `unlinked_bytes`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from fedorbit.hardware import Hardware
 from fedorbit.learning.engine import Engine, Program
 from fedorbit.learning.jobs import EVERYBODY, LocalJob, Trained
 from fedorbit.learning.parameters import ParameterLayout, Vector
+from fedorbit.learning.rules import PLAIN, Rule
 from fedorbit.methods.onboard import Onboard
 from fedorbit.methods.roster import Ints, Roster
 from fedorbit.presence import Presence
@@ -198,7 +199,7 @@ class Fleet:
         intra_round: int = 0,
         intra_rounds: int = 1,
         purpose: int = 0,
-        **changes: Any,
+        rule: Rule = PLAIN,
     ) -> list[LocalJob]:
         """Make one job for each satellite of `trainers(orbit, t)`, all from one model.
 
@@ -207,12 +208,11 @@ class Fleet:
         """
         key, to_come = (t, intra_round, purpose), max(intra_rounds - intra_round - 1, 0)
         jobs = [
-            LocalJob(satellite, start, epochs, rate, key, to_come=to_come, **changes)
+            LocalJob(satellite, start, epochs, rate, key, rule, to_come)
             for satellite in self.trainers(orbit, t)
         ]
         if self.onboard is not None:
-            models = 1 if changes.get("personal") is None else 2
-            self.onboard.ask(orbit, t, models * epochs, len(self._roster(t).trainers[orbit]))
+            self.onboard.ask(orbit, t, rule.models * epochs, len(self._roster(t).trainers[orbit]))
         return jobs
 
     def pooled_jobs(self, t: int, start: Vector, *, epochs: int, rate: float) -> list[LocalJob]:

@@ -20,7 +20,7 @@ from fedorbit.learning.engine import Engine, LocalEngine
 from fedorbit.learning.jobs import SgdSettings, TrainingData, standardisation
 from fedorbit.learning.models import ModelSpec, model_spec
 from fedorbit.learning.ray_worker import ImagesOnNodes, Workshop, probe
-from fedorbit.learning.sgd import Trainer
+from fedorbit.learning.torch_trainer import Trainer
 from fedorbit.methods.fleet import BYTES_PER_PARAMETER, Fleet, TrainingPlan
 from fedorbit.methods.onboard import Onboard
 from fedorbit.orbits.service import Service

@@ -173,6 +173,110 @@ def test_steps_are_those_of_torch_sgd(kind: str) -> None:
     np.testing.assert_allclose(end, expected, rtol=0, atol=2e-6)
 
 
+# First parameters of conv2's weights, fc1's, fc2's and fc3's, and of everything, for images 18 x 20.
+CONV2, FC1, FC2, FC3, ALL = 456, 2872, 6832, 16996, 17421
+PARTS = {
+    "everything": (0, ALL),
+    "conv1": (0, CONV2),
+    "features": (0, FC2),
+    "conv2 and more": (CONV2, ALL),
+    "conv2's bias and more": (FC1 - 16, ALL),
+    "fc1": (FC1, FC2),
+    "within fc1": (FC1 + 1234, FC2 - 1),
+    "classifier": (FC2, ALL),
+    "fc2": (FC2, FC3),
+    "head": (FC3, ALL),
+    "last bias": (ALL - 1, ALL),
+    "nothing": (FC2, FC2),
+}
+
+
+def steps_on_a_part(
+    case: Case,
+    batches: list[NDArray[np.int64]],
+    inside: NDArray[np.bool_],
+    anchor: NDArray[np.float32] | None = None,
+    pull: float = 0.0,
+    correction: NDArray[np.float32] | None = None,
+) -> NDArray[np.float64]:
+    """By autograd and double precision, on a vector of those values alone that move."""
+    whole = case.parameters.astype(np.float64)
+    w, m = whole[inside], np.zeros(inside.sum())
+    for batch in batches:
+        whole[inside] = w
+        case.reference.load(whole)
+        g = np.concatenate(case.torch_gradient(batch)[0])[inside]
+        if anchor is not None:
+            g = g + pull * (w - anchor[inside])
+        if correction is not None:
+            g = g + correction[inside]
+        w, m = numpy_step(w, m, g, SGD["rate"])
+    whole[inside] = w
+    return whole
+
+
+@needs_kernel
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("kind", ["plain", "pull", "correction", "both"])
+@pytest.mark.parametrize("part", PARTS)
+def test_only_a_part_moves_as_if_it_were_alone(part: str, kind: str, masked: bool) -> None:
+    case = make_case(samples=12)
+    assert case.kernel.parameters == ALL
+    rng = np.random.default_rng(7)
+    begin, end = PARTS[part]
+    mask = rng.random(ALL) < 0.6 if masked else None
+    inside = np.zeros(ALL, bool)
+    inside[begin:end] = True if mask is None else mask[begin:end]
+    extra: dict[str, Any] = {}
+    if kind in ("pull", "both"):
+        noise = rng.normal(scale=0.1, size=ALL).astype(np.float32)
+        extra |= {"anchor": case.parameters + noise, "pull": 0.3}
+    if kind in ("correction", "both"):
+        extra |= {"correction": rng.normal(scale=0.01, size=ALL).astype(np.float32)}
+    order = rng.permutation(12)[np.newaxis]
+    trained = case.kernel.train(
+        case.images,
+        case.labels,
+        order,
+        start=case.parameters,
+        begin=begin,
+        end=end,
+        mask=mask,
+        **case.standardised(),
+        **SGD,
+        **extra,
+    )
+    batches = [order[0, :5], order[0, 5:10], order[0, 10:]]
+    expected = steps_on_a_part(case, batches, inside, **extra)
+    np.testing.assert_allclose(trained, expected, rtol=0, atol=2e-6)
+    moved = trained.view(np.int32) != case.parameters.view(np.int32)
+    assert not moved[~inside].any()
+    # Almost all of the part, not all: a step may be smaller than the last bit.
+    assert moved[inside].sum() >= 0.7 * inside.sum()
+
+
+@needs_kernel
+def test_a_part_that_is_everything_gives_the_same_bits() -> None:
+    case = make_case(samples=70)
+    order = np.random.default_rng(8).permutation(70)[np.newaxis].repeat(2, axis=0)
+
+    def ends(**part: Any) -> bytes:
+        settings = SGD | {"batch": 66}  # more than go through at once
+        return case.kernel.train(
+            case.images,
+            case.labels,
+            order,
+            start=case.parameters,
+            **case.standardised(),
+            **settings,
+            **part,
+        ).tobytes()
+
+    plain = ends()
+    assert ends(begin=0, end=case.kernel.parameters) == plain
+    assert ends(mask=np.ones(case.kernel.parameters, bool)) == plain
+
+
 @needs_kernel
 def test_momentum_goes_on_from_epoch_to_epoch() -> None:
     case = make_case(samples=4)

@@ -52,7 +52,8 @@ def test_inputs_are_not_changed_and_may_be_read_only(tmp_path: Path) -> None:
     images = np.load(file, mmap_mode="r")
     order = np.arange(12)[np.newaxis].repeat(2, axis=0)
     anchor, correction = case.parameters + 0.1, np.full_like(case.parameters, 0.01)
-    arrays = [case.labels, order, case.parameters, anchor, correction, case.scale, case.shift]
+    mask = np.arange(len(anchor)) % 3 > 0
+    arrays = [case.labels, order, case.parameters, anchor, correction, case.scale, case.shift, mask]
     before = [array.copy() for array in arrays]
     for array in arrays:
         array.setflags(write=False)
@@ -64,6 +65,7 @@ def test_inputs_are_not_changed_and_may_be_read_only(tmp_path: Path) -> None:
         anchor=anchor,
         pull=0.1,
         correction=correction,
+        mask=mask,
         **case.standardised(),
         **SGD,
     )
@@ -121,6 +123,33 @@ def test_a_result_does_not_depend_on_what_ran_before() -> None:
             job(spoilt, *other)
             job(spoilt, samples, batch)
             np.testing.assert_array_equal(job(case.parameters, samples, batch), first)
+
+
+@needs_kernel
+def test_a_part_does_not_depend_on_what_ran_before_nor_leave_anything_behind() -> None:
+    """A pass that ends early leaves old activations and gradients where they are."""
+    case = make_case(19, 21, samples=70)
+    spoilt = np.full_like(case.parameters, np.nan)
+    size = case.kernel.parameters
+
+    def job(start: NDArray[np.float32], begin: int) -> NDArray[np.float32]:
+        return case.kernel.train(
+            case.images,
+            case.labels,
+            np.arange(70)[np.newaxis],
+            start=start,
+            begin=begin,
+            **case.standardised(),
+            **SGD,
+        )
+
+    begins = [0, 456, 2872, size - 5 * 85 - 84 * 121, size - 5 * 85, size - 1]
+    for begin in begins:
+        first = job(case.parameters, begin)
+        assert np.isfinite(first).all()
+        for other in begins:
+            job(spoilt, other)
+            np.testing.assert_array_equal(job(case.parameters, begin), first)
 
 
 @needs_kernel

@@ -36,6 +36,12 @@ from tests.learning.kernel.cases import SGD, make_case, needs_kernel
         ({"start": np.zeros(7)}, "start must be float32, got float64"),
         ({"anchor": np.zeros(7, np.float32)}, "anchor must have the shape"),
         ({"correction": np.zeros(7, np.float32)}, "correction must have the shape"),
+        ({"begin": -1}, "begin and end must be ordered and 0 to 17421, got -1 and 17421"),
+        ({"begin": 7, "end": 6}, "got 7 and 6"),
+        ({"end": 17422}, "got 0 and 17422"),
+        ({"mask": np.ones(7, bool)}, r"mask must have the shape \[17421\], got \[7\]"),
+        ({"mask": np.ones(17421, np.uint8)}, "mask must be bool, got uint8"),
+        ({"mask": np.ones(2 * 17421, bool)[::2]}, "mask must be C-contiguous"),
         ({"scale": np.ones(1, np.float32)}, r"scale must have the shape \[3\], got \[1\]"),
         ({"shift": np.ones(3)}, "shift must be float32, got float64"),
         ({"batch": 0}, "batch must be at least 1, got 0"),
@@ -112,6 +118,20 @@ def test_wrong_mixture_and_empty_gradient_are_refused() -> None:
 def test_impossible_networks_are_refused(shape: tuple[int, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LenetKernel(*shape)
+
+
+@needs_kernel
+def test_a_library_of_other_sources_is_a_reason_and_not_a_crash(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernel_module, "_INTERFACE", 99)
+    kernel_module._load.cache_clear()
+    try:
+        assert not available()
+        assert "this fedorbit needs 99; reinstall fedorbit" in unavailable_reason()
+    finally:
+        monkeypatch.undo()
+        kernel_module._load.cache_clear()
 
 
 def test_a_missing_library_is_a_reason_and_not_a_crash(

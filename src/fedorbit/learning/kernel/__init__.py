@@ -33,6 +33,8 @@ MOST_CHANNELS = 64
 """Offsets inside one padded image are 32-bit in the library; these limits keep them far away."""
 
 _LIBRARY = "_lenet"
+_INTERFACE = 2
+"""That of `lenet.c`; a library of other sources would read other arguments."""
 _CANCELLED = 1
 _ALIGNMENT = 64
 
@@ -78,13 +80,18 @@ class _Schedule(ctypes.Structure):
     )
 
 
+class _Part(ctypes.Structure):
+    _fields_ = (("begin", c_int64), ("end", c_int64), ("mask", c_void_p))
+
+
 _CALL = (POINTER(_Input), POINTER(_Data), POINTER(_Memory), POINTER(_Schedule))
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "lenet_supported": (c_int, ()),
+    "lenet_interface": (c_int, ()),
     "lenet_parameters": (c_int64, (POINTER(_Input),)),
     "lenet_workspace_bytes": (c_int64, (POINTER(_Input), c_int64)),
     "lenet_scratch_bytes": (c_int64, (POINTER(_Input), c_int32)),
-    "lenet_train": (c_int, (*_CALL, c_void_p, c_float, c_void_p, c_void_p)),
+    "lenet_train": (c_int, (*_CALL, POINTER(_Part), c_void_p, c_float, c_void_p, c_void_p)),
     "lenet_train_apfl": (c_int, (*_CALL, c_void_p, c_void_p, POINTER(c_double))),
     "lenet_evaluate": (c_int, (*_CALL, c_void_p, POINTER(c_int64), POINTER(c_double))),
     "lenet_gradient": (c_int, (*_CALL, c_void_p, c_void_p, POINTER(c_double))),
@@ -109,6 +116,11 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
             function.restype, function.argtypes = result, arguments
     except (OSError, AttributeError) as error:
         return None, f"the C library does not load ({error}); reinstall fedorbit"
+    if (found := library.lenet_interface()) != _INTERFACE:
+        return None, (
+            f"the C library has the interface {found}, and this fedorbit needs {_INTERFACE}; "
+            "reinstall fedorbit"
+        )
     if not library.lenet_supported():
         return None, "this CPU has no AVX2 and FMA"
     return library, ""
@@ -193,6 +205,9 @@ class LenetKernel:
         anchor: Vector | None = None,
         pull: float = 0.0,
         correction: Vector | None = None,
+        begin: int = 0,
+        end: int | None = None,
+        mask: NDArray[np.bool_] | None = None,
         cancel: CancelFlag | None = None,
     ) -> Vector:
         """Run SGD from `start` over the batches of `order`, `[epochs, n]`; return the end.
@@ -200,26 +215,32 @@ class LenetKernel:
         Per step: the gradient of the batch's mean loss, plus `pull * (w - anchor)`, plus
         `correction`; clipped to the norm `clip_norm` (None or <= 0: not at all); plus
         `weight_decay * w`; into a momentum that starts at zero; times `rate`.
+
+        Only the parameters of [begin, end) move, and of these, with a mask `[parameters]`, only
+        those where it is true. The norm is theirs; all others keep their bits. Layers that lie
+        wholly before `begin` cost no backward pass.
         """
         call = self._call(images, labels, order, scale, shift, cancel, epochs=True)
         _set_sgd(call.schedule, batch, rate, momentum, weight_decay, clip_norm)
         self._check_vectors(start=start, anchor=anchor, correction=correction)
         _check_number("pull", pull)
-        end = start.copy()
+        part = self._part(begin, end, mask)
+        trained = start.copy()
         if order.size == 0:
-            return end
+            return trained
         anchor_address = None if anchor is None or pull == 0 else anchor.ctypes.data
         correction_address = None if correction is None else correction.ctypes.data
         self._run(
             self._library.lenet_train,
             call,
+            byref(part),
             anchor_address,
             pull,
             correction_address,
-            end.ctypes.data,
+            trained.ctypes.data,
             scratch=self._scratch(apfl=False),
         )
-        return end
+        return trained
 
     def train_apfl(
         self,
@@ -342,6 +363,18 @@ class LenetKernel:
         for name, vector in vectors.items():
             if vector is not None:
                 _check_array(name, vector, (np.float32,), (self.parameters,))
+
+    def _part(self, begin: int, end: int | None, mask: NDArray[np.bool_] | None) -> _Part:
+        """Check which parameters move and describe them to C."""
+        end = self.parameters if end is None else end
+        if not 0 <= begin <= end <= self.parameters:
+            raise ValueError(
+                f"begin and end must be ordered and 0 to {self.parameters}, got {begin} and {end}"
+            )
+        if mask is None:
+            return _Part(begin, end, None)
+        _check_array("mask", mask, (np.bool_,), (self.parameters,))
+        return _Part(begin, end, mask.ctypes.data)
 
     def _run(
         self, function: Callable[..., int], call: _Call, *arguments: object, scratch: int = 0

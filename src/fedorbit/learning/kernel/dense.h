@@ -132,11 +132,15 @@ static void to_rows(const Workspace *ws, const float *units, ptrdiff_t count, fl
             transpose_block(units + i * ws->chunk + j, ws->chunk, rows + j * width + i, width);
 }
 
-/* Lists for every unit its samples with a gradient, and for every sample its units. */
-static void collect_hidden1(Workspace *ws) {
+/* Lists for every unit its samples with a gradient. */
+static void collect_units(Workspace *ws) {
     for (ptrdiff_t i = 0; i < HIDDEN1; i++)
         ws->unit_live[i] = collect_row(ws, ws->hidden1_grad + i * ws->chunk, ws->chunk,
                                        INPUT_BLOCK, ws->unit_live[i]);
+}
+
+/* Lists for every sample its units with a gradient. */
+static void collect_samples(Workspace *ws) {
     to_rows(ws, ws->hidden1_grad, HIDDEN1, ws->hidden1_rows);
     for (ptrdiff_t i = 0; i < ws->chunk; i++)
         for (ptrdiff_t j = 0; j < HIDDEN1; j += CHUNK) {
@@ -146,12 +150,13 @@ static void collect_hidden1(Workspace *ws) {
         }
 }
 
-/* Gradients of fc1's weights and of its inputs, a block of inputs at a time. */
+/* Gradients of fc1's weights and, if asked for, of its inputs, a block of inputs at a time. */
 static void fc1_backward(Workspace *ws, const float *weights, ptrdiff_t samples,
-                         float *weights_grad, bool accumulate) {
+                         float *weights_grad, bool accumulate, bool inputs_too) {
     const ptrdiff_t inputs = ws->shape.features, panels = inputs / PANEL;
     const ptrdiff_t blocks = (inputs + INPUT_BLOCK - 1) / INPUT_BLOCK;
-    collect_hidden1(ws);
+    collect_units(ws);
+    if (inputs_too) collect_samples(ws);
     for (ptrdiff_t block = 0; block < blocks; block++) { /* of almost equal size */
         const ptrdiff_t first = block * panels / blocks * PANEL;
         const ptrdiff_t columns = (block + 1) * panels / blocks * PANEL - first;
@@ -159,7 +164,7 @@ static void fc1_backward(Workspace *ws, const float *weights, ptrdiff_t samples,
         for (ptrdiff_t i = 0; i < HIDDEN1; i++)
             sum_rows(ws->unit_live[i], ws->packed, weights_grad + i * inputs + first, accumulate,
                      columns);
-        for (ptrdiff_t j = 0; j < HIDDEN1; j += CHUNK) {
+        for (ptrdiff_t j = 0; inputs_too && j < HIDDEN1; j += CHUNK) {
             pack_columns(weights + j * inputs + first, inputs, smaller(HIDDEN1 - j, CHUNK), columns,
                          ws->packed);
             for (ptrdiff_t i = 0; i < samples; i++)
@@ -242,16 +247,18 @@ static void bias_gradient(const Workspace *ws, const float *grad, ptrdiff_t unit
     }
 }
 
-/* From (softmax - one-hot) in `logits` to all gradients of the fully connected part. Columns past
- * the last sample must be zero in `logits`. */
+/* From (softmax - one-hot) in `logits` to the gradients of the fully connected part, back to the
+ * layer of the parameter `begin`; if that lies before fc1, to those of its inputs. Columns past the
+ * last sample must be zero in `logits`. */
 static void dense_backward(Workspace *ws, const float *parameters, ptrdiff_t samples,
-                           float *gradient, bool accumulate) {
+                           float *gradient, bool accumulate, ptrdiff_t begin) {
     const Shape *s = &ws->shape;
     const ptrdiff_t stride = ws->chunk, width2 = round_up(HIDDEN2, LANES);
     to_rows(ws, ws->hidden2, HIDDEN2, ws->hidden2_rows);
     multiply(s->classes, HIDDEN2, samples, (Strided){ws->logits, stride, 1}, 
              by_rows(ws->hidden2_rows, width2), gradient + s->fc3_w, HIDDEN2, accumulate);
     bias_gradient(ws, ws->logits, s->classes, gradient + s->fc3_b, accumulate);
+    if (begin >= s->fc3_w) return;
     multiply(HIDDEN2, stride, s->classes, (Strided){parameters + s->fc3_w, 1, HIDDEN2}, 
              by_rows(ws->logits, stride), ws->hidden2_grad, stride, false);
     mask_relu(ws, ws->hidden2, ws->hidden2_grad, HIDDEN2);
@@ -260,12 +267,14 @@ static void dense_backward(Workspace *ws, const float *parameters, ptrdiff_t sam
     multiply(HIDDEN2, HIDDEN1, samples, (Strided){ws->hidden2_grad, stride, 1}, 
              by_rows(ws->hidden1_rows, HIDDEN1), gradient + s->fc2_w, HIDDEN1, accumulate);
     bias_gradient(ws, ws->hidden2_grad, HIDDEN2, gradient + s->fc2_b, accumulate);
+    if (begin >= s->fc2_w) return;
     multiply(HIDDEN1, stride, HIDDEN2, (Strided){parameters + s->fc2_w, 1, HIDDEN1},
              by_rows(ws->hidden2_grad, stride), ws->hidden1_grad, stride, false);
     mask_relu(ws, ws->hidden1, ws->hidden1_grad, HIDDEN1);
 
     bias_gradient(ws, ws->hidden1_grad, HIDDEN1, gradient + s->fc1_b, accumulate);
-    fc1_backward(ws, parameters + s->fc1_w, samples, gradient + s->fc1_w, accumulate);
+    fc1_backward(ws, parameters + s->fc1_w, samples, gradient + s->fc1_w, accumulate,
+                 begin < s->fc1_w);
 }
 
 #endif

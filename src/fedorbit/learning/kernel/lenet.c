@@ -44,6 +44,9 @@
 
 enum { DONE = 0, CANCELLED = 1 };
 
+/* Grows with every change of what the binding sees: it refuses a library of other sources. */
+enum { INTERFACE = 2 };
+
 /* The binding mirrors these structures field by field. */
 typedef struct {
     int32_t height, width, channels, classes;
@@ -69,6 +72,13 @@ typedef struct {
     const volatile int32_t *cancel; /* NULL, or polled once per batch */
 } LenetSchedule;
 
+/* The parameters that move: those of [begin, end) and, with a mask, of these only those whose byte
+ * is 1. */
+typedef struct {
+    int64_t begin, end;
+    const uint8_t *mask; /* NULL, or a byte per parameter, 0 or 1 */
+} LenetPart;
+
 /* ---- CPU check ------------------------------------------------------------------------------- */
 
 /* Runs on CPUs without AVX, so it must not be compiled for them. */
@@ -76,6 +86,8 @@ EXPORT __attribute__((target("no-avx"))) int lenet_supported(void) {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
+
+EXPORT int lenet_interface(void) { return INTERFACE; }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -142,26 +154,31 @@ static void clear_columns(Workspace *ws, ptrdiff_t first) {
         for (ptrdiff_t j = first; j < ws->chunk; j++) ws->logits[k * ws->chunk + j] = 0;
 }
 
+/* Gradients of conv2 and, where they are asked for, of conv1. */
 static void convolutions_backward(Workspace *ws, const LenetData *data, const int64_t *indices,
-                                  ptrdiff_t samples, float *gradient) {
+                                  ptrdiff_t samples, float *gradient, bool conv1) {
     const Shape *s = &ws->shape;
     memset(ws->conv1_grad, 0, sizeof(float) * (size_t)(MAPS1 * TAPS * s->kernel_vecs * LANES));
     memset(ws->conv2_grad, 0, sizeof(float) * MAPS2 * KERNEL2);
     for (ptrdiff_t i = 0; i < samples; i++) {
-        standardise(ws, image_of(ws, data, indices[i]), data->bytes);
+        if (conv1) standardise(ws, image_of(ws, data, indices[i]), data->bytes);
         const uint8_t *choice2 = ws->choice2 + i * s->features;
         const float *features_grad = ws->features_grad + i * s->features;
         backward2_weights(ws, ws->pooled1 + i * pooled1_floats(s), choice2, features_grad,
                           gradient + s->conv2_b);
+        if (!conv1) continue;
         backward2_input(ws, choice2, features_grad);
         backward1_weights(ws, ws->choice1 + i * choice1_bytes(s), gradient + s->conv1_b);
     }
     add_kernel_gradients(ws, gradient);
 }
 
-/* gradient = that of the mean loss over the batch; returns the sum of losses. */
+/* gradient = that of the mean loss over the batch; returns the sum of losses. The backward pass
+ * ends at the layer of the parameter `begin`: gradients of the layers before it are not computed,
+ * and what stands in their place means nothing. */
 static double batch_gradient(Workspace *ws, const LenetData *data, const int64_t *indices,
-                             ptrdiff_t batch, const float *parameters, float *gradient) {
+                             ptrdiff_t batch, const float *parameters, float *gradient,
+                             ptrdiff_t begin) {
     const Shape *s = &ws->shape;
     const float weight = 1.0f / (float)batch;
     double loss = 0;
@@ -169,12 +186,15 @@ static double batch_gradient(Workspace *ws, const LenetData *data, const int64_t
     memset(gradient, 0, sizeof(float) * (size_t)s->fc1_w); /* the convolutions always add */
     for (ptrdiff_t first = 0; first < batch; first += ws->chunk) {
         const ptrdiff_t samples = smaller(batch - first, ws->chunk);
-        forward(ws, data, indices + first, samples, parameters, true);
+        if (begin < s->fc1_w) forward(ws, data, indices + first, samples, parameters, true);
+        else forward(ws, data, indices + first, samples, parameters, false);
         for (ptrdiff_t i = 0; i < samples; i++)
             loss += loss_gradient(ws, i, data->labels[indices[first + i]], weight);
         clear_columns(ws, samples);
-        dense_backward(ws, parameters, samples, gradient, first > 0);
-        convolutions_backward(ws, data, indices + first, samples, gradient);
+        dense_backward(ws, parameters, samples, gradient, first > 0, begin);
+        if (begin < s->fc1_w)
+            convolutions_backward(ws, data, indices + first, samples, gradient,
+                                  begin < s->conv2_w);
     }
     return loss;
 }
@@ -221,6 +241,21 @@ static void step(float *restrict parameters, float *restrict velocity,
     }
 }
 
+/* The same for the parameters that have a 1 in the mask; the gradient of the others is lost. */
+static void masked_step(float *restrict parameters, float *restrict velocity,
+                        float *restrict gradient, const uint8_t *restrict mask, ptrdiff_t n,
+                        const LenetSchedule *plan) {
+    for (ptrdiff_t i = 0; i < n; i++) gradient[i] = mask[i] ? gradient[i] : 0.0f;
+    const float clip = clip_factor(gradient, n, plan->clip_norm);
+    const float momentum = plan->momentum, decay = plan->weight_decay, rate = plan->rate;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const float w = parameters[i];
+        const float v = momentum * velocity[i] + (clip * gradient[i] + decay * w);
+        velocity[i] = mask[i] ? v : 0.0f;
+        parameters[i] = mask[i] ? w - rate * v : w;
+    }
+}
+
 /* gradient += pull * (parameters - anchor) */
 static void add_pull(float *restrict gradient, const float *restrict parameters,
                      const float *restrict anchor, float pull, ptrdiff_t n) {
@@ -242,24 +277,27 @@ static bool cancelled(const LenetSchedule *plan) { return plan->cancel && *plan-
 
 /* ---- what the binding calls ------------------------------------------------------------------ */
 
-/* Trains `parameters` in place. anchor and correction may be NULL. */
+/* Trains a part of `parameters` in place. anchor and correction may be NULL. */
 EXPORT int lenet_train(const LenetInput *in, const LenetData *data, const LenetMemory *memory,
-                       const LenetSchedule *plan, const float *anchor, float pull,
-                       const float *correction, float *parameters) {
+                       const LenetSchedule *plan, const LenetPart *part, const float *anchor,
+                       float pull, const float *correction, float *parameters) {
     Workspace *ws = workspace_for(in, data, memory, plan->batch);
-    const ptrdiff_t n = ws->shape.parameters, stride = vector_floats(&ws->shape);
-    float *gradient = memory->scratch + GRADIENT * stride;
-    float *velocity = memory->scratch + VELOCITY * stride;
+    const ptrdiff_t begin = part->begin, n = part->end - begin;
+    float *gradient = memory->scratch + GRADIENT * vector_floats(&ws->shape);
+    float *velocity = memory->scratch + VELOCITY * vector_floats(&ws->shape);
+    float *moving = parameters + begin, *moving_gradient = gradient + begin;
     memset(velocity, 0, (size_t)n * sizeof(float));
     for (int64_t epoch = 0; epoch < plan->epochs; epoch++) {
         const int64_t *order = plan->order + epoch * plan->samples;
         for (int64_t first = 0; first < plan->samples; first += plan->batch) {
             if (cancelled(plan)) return CANCELLED;
             const ptrdiff_t batch = smaller(plan->batch, plan->samples - first);
-            batch_gradient(ws, data, order + first, batch, parameters, gradient);
-            if (anchor) add_pull(gradient, parameters, anchor, pull, n);
-            if (correction) add(gradient, correction, n);
-            step(parameters, velocity, gradient, n, plan);
+            batch_gradient(ws, data, order + first, batch, parameters, gradient, begin);
+            if (anchor) add_pull(moving_gradient, moving, anchor + begin, pull, n);
+            if (correction) add(moving_gradient, correction + begin, n);
+            if (part->mask)
+                masked_step(moving, velocity, moving_gradient, part->mask + begin, n, plan);
+            else step(moving, velocity, moving_gradient, n, plan);
         }
     }
     return DONE;
@@ -284,8 +322,8 @@ EXPORT int lenet_train_apfl(const LenetInput *in, const LenetData *data, const L
             const ptrdiff_t batch = smaller(plan->batch, plan->samples - first);
             const float a = (float)*alpha, b = (float)(1.0 - *alpha);
             for (ptrdiff_t i = 0; i < n; i++) mixed[i] = a * v[i] + b * w[i];
-            batch_gradient(ws, data, order + first, batch, w, gradient);
-            batch_gradient(ws, data, order + first, batch, mixed, mixed_gradient);
+            batch_gradient(ws, data, order + first, batch, w, gradient, 0);
+            batch_gradient(ws, data, order + first, batch, mixed, mixed_gradient, 0);
 
             float *difference = mixed; /* the mixture has served */
             for (ptrdiff_t i = 0; i < n; i++) difference[i] = v[i] - w[i];
@@ -328,7 +366,7 @@ EXPORT int lenet_gradient(const LenetInput *in, const LenetData *data, const Len
                           const LenetSchedule *plan, const float *parameters, float *gradient,
                           double *loss) {
     Workspace *ws = workspace_for(in, data, memory, plan->batch);
-    *loss = batch_gradient(ws, data, plan->order, plan->samples, parameters, gradient) /
+    *loss = batch_gradient(ws, data, plan->order, plan->samples, parameters, gradient, 0) /
             (double)plan->samples;
     return DONE;
 }

@@ -19,7 +19,8 @@ from fedorbit.learning.jobs import (
 )
 from fedorbit.learning.models import ModelSpec, model_spec
 from fedorbit.learning.parameters import layout_of
-from fedorbit.learning.sgd import TorchTrainer, TrainingCancelledError
+from fedorbit.learning.rules import Coupled, Sgd
+from fedorbit.learning.torch_trainer import TorchTrainer, TrainingCancelledError
 
 RATE = 0.05
 
@@ -69,10 +70,11 @@ def reference(spec, data, settings, job, order) -> np.ndarray:
             x, y = batch(data, epoch[begin : begin + settings.batch])
             loss = functional.cross_entropy(module(x), y)
             w = torch.nn.utils.parameters_to_vector(module.parameters())
-            if job.anchor is not None:
-                loss = loss + job.pull / 2 * ((w - torch.from_numpy(job.anchor)) ** 2).sum()
-            if job.correction is not None:
-                loss = loss + (w * torch.from_numpy(job.correction)).sum()
+            rule = job.rule
+            if rule.anchor is not None:
+                loss = loss + rule.pull / 2 * ((w - torch.from_numpy(rule.anchor)) ** 2).sum()
+            if rule.correction is not None:
+                loss = loss + (w * torch.from_numpy(rule.correction)).sum()
             optimiser.zero_grad()
             loss.backward()
             if settings.clip_norm:
@@ -94,9 +96,11 @@ def test_local_sgd_is_that_of_torch(data, spec, clip_norm: float, change: str) -
         epochs=2,
         rate=RATE,
         key=(0,),
-        anchor=start + noise[0] if change in ("pull", "both") else None,
-        pull=0.3 if change in ("pull", "both") else 0.0,
-        correction=noise[1] if change in ("correction", "both") else None,
+        rule=Sgd(
+            anchor=start + noise[0] if change in ("pull", "both") else None,
+            pull=0.3 if change in ("pull", "both") else 0.0,
+            correction=noise[1] if change in ("correction", "both") else None,
+        ),
     )
     order = batch_order(data, job, seed=0)
     assert order.shape == (2, 23)  # batches of 8, 8 and 7: the last one is kept
@@ -104,12 +108,13 @@ def test_local_sgd_is_that_of_torch(data, spec, clip_norm: float, change: str) -
     expected = reference(spec, data, settings, job, order)
     assert np.abs(expected - start).max() > 1e-3
     np.testing.assert_allclose(trained.model, expected, atol=2e-6)
+    assert (trained.steps, trained.extra) == (6, {})
 
 
 def test_apfl_is_the_gradient_of_the_mixture(data, spec) -> None:
     settings = SgdSettings(batch=8, momentum=0.9, weight_decay=5e-3, clip_norm=1.0)
     w0, v0 = spec.initial_vector(0), spec.initial_vector(1)
-    job = LocalJob(0, w0, 1, RATE, key=(0,), personal=v0, alpha=0.3)
+    job = LocalJob(0, w0, 1, RATE, (0,), Coupled(v0, 0.3))
     order = batch_order(data, job, seed=0)
 
     # By autograd on the whole coupled expression, with torch's optimiser for each model.
@@ -137,9 +142,10 @@ def test_apfl_is_the_gradient_of_the_mixture(data, spec) -> None:
 
     trained = TorchTrainer(spec, data, settings).train(job, order)
     np.testing.assert_allclose(trained.model, w.detach().numpy(), atol=2e-6)
-    np.testing.assert_allclose(trained.personal, v.detach().numpy(), atol=2e-6)
-    assert trained.alpha == pytest.approx(alpha.item(), abs=1e-5)
-    assert abs(trained.alpha - 0.3) > 1e-3
+    np.testing.assert_allclose(trained.extra["personal"], v.detach().numpy(), atol=2e-6)
+    assert trained.extra["alpha"] == pytest.approx(alpha.item(), abs=1e-5)
+    assert abs(trained.extra["alpha"] - 0.3) > 1e-3
+    assert trained.steps == 3
 
 
 def test_nothing_to_train_on_changes_nothing(data, spec) -> None:
@@ -148,24 +154,25 @@ def test_nothing_to_train_on_changes_nothing(data, spec) -> None:
     for job in (
         LocalJob(2, start, 3, RATE, key=(0,)),
         LocalJob(0, start, 0, RATE, key=(0,)),
-        LocalJob(2, start, 3, RATE, key=(0,), personal=start + 1, alpha=0.25),
+        LocalJob(2, start, 3, RATE, (0,), Coupled(start + 1, 0.25)),
     ):
         trained = trainer.train(job, batch_order(data, job, 0))
         np.testing.assert_array_equal(trained.model, start)
         assert trained.model is not start
-        if job.personal is not None:
-            np.testing.assert_array_equal(trained.personal, start + 1)
-            assert trained.alpha == 0.25
+        assert trained.steps == 0
+        if isinstance(job.rule, Coupled):
+            np.testing.assert_array_equal(trained.extra["personal"], start + 1)
+            assert trained.extra["personal"] is not job.rule.personal
+            assert trained.extra["alpha"] == 0.25
 
 
 def test_jobs_are_not_changed(data, spec) -> None:
     start = spec.initial_vector(0)
     vectors = [start, start + 0.1, start - 0.1, start + 0.2]
     copies = [v.copy() for v in vectors]
-    job = LocalJob(0, vectors[0], 1, RATE, (0,), anchor=vectors[1], pull=1.0, correction=vectors[2])
-    coupled = LocalJob(0, vectors[0], 1, RATE, (0,), personal=vectors[3], alpha=0.5)
     trainer = TorchTrainer(spec, data, SgdSettings())
-    for each in (job, coupled):
+    for rule in (Sgd(vectors[1], 1.0, vectors[2]), Coupled(vectors[3], 0.5)):
+        each = LocalJob(0, vectors[0], 1, RATE, (0,), rule)
         trainer.train(each, batch_order(data, each, 0))
     for vector, copy in zip(vectors, copies, strict=True):
         np.testing.assert_array_equal(vector, copy)

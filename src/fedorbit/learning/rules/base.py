@@ -1,0 +1,119 @@
+"""What a local rule is, what it works with, and what it gives back.
+
+A rule is a small frozen dataclass: its fields are all that it needs beside the job's start and
+rate. Fields that hold arrays are its vectors. Engines find them by themselves (`Rule.vectors`) and
+send each one once for all jobs that share it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedorbit.learning.parameters import Vector
+from fedorbit.learning.parts import Part
+from fedorbit.learning.rules.step import SgdSettings, Step
+
+if TYPE_CHECKING:
+    from fedorbit.learning.jobs import LocalJob
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What a job gives back: the model, how many steps led to it, and what the rule adds."""
+
+    model: Vector
+    steps: int
+    """Optimiser steps that were done; 0 if the model is the start."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Arrays and numbers by name, as the rule's file documents them."""
+
+    @classmethod
+    def untouched(cls, job: LocalJob) -> Trained:
+        """What a job without epochs or without samples gives back: what it started from."""
+        return cls(job.start.copy(), 0, job.rule.untouched())
+
+
+class Batch(NamedTuple):
+    """Standardised images `[n, channels, height, width]` and their labels, on the device."""
+
+    images: Tensor
+    labels: Tensor
+
+
+class TorchJob(Protocol):
+    """One job as a rule sees it in PyTorch. All models are flat tensors `[P]`."""
+
+    start: Vector
+    rate: float
+    order: NDArray[np.int64]
+    """Samples of each epoch in their order, `[epochs, n]`, for rules that pair batches."""
+    settings: SgdSettings
+
+    def batches(self) -> Iterator[Batch]:
+        """All batches of all epochs, in their order."""
+
+    def batch(self, samples: NDArray[np.int64]) -> Batch:
+        """Gather the batch of these samples."""
+
+    def gradient(self, point: Tensor, batch: Batch) -> Tensor:
+        """Gradient of the batch's mean loss at a point, as a new tensor. Looks for a cancel."""
+
+    def step(
+        self,
+        part: Part | None = None,
+        *,
+        rate: float | None = None,
+        settings: SgdSettings | None = None,
+    ) -> Step:
+        """Return a new step, its momentum at zero; rate and settings are the job's unless given."""
+
+    def tensor(self, vector: Vector) -> Tensor:
+        """Copy a vector to the device."""
+
+    def vector(self, tensor: Tensor) -> Vector:
+        """Copy a tensor back."""
+
+
+class KernelJob(Protocol):
+    """One job as a rule sees it that is done by the C kernel."""
+
+    start: Vector
+    steps: int
+    """How many batches there are."""
+
+    def call(self, function: Callable[..., Result], **arguments: Any) -> Result:
+        """Call a function of `LenetKernel`: data, order, rate and settings are added."""
+
+
+class Rule(ABC):
+    """A local update. Derive a frozen dataclass (`eq=False`, since arrays do not compare)."""
+
+    models: ClassVar[int] = 1
+    """How many models it trains: a measure of computing and of what is exchanged."""
+
+    @property
+    def vectors(self) -> dict[str, NDArray[Any]]:
+        """Its fields that hold arrays."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+
+    def untouched(self) -> dict[str, Any]:
+        """What `Trained.extra` is before the first step; copies, as with the trained ones."""
+        return {}
+
+    @abstractmethod
+    def with_torch(self, job: TorchJob) -> Trained:
+        """Train over the job's batches. The job's vectors and the rule's must not change."""
+
+    def with_kernel(self, job: KernelJob) -> Trained | None:
+        """Train by the C kernel; None if it cannot, and PyTorch does the job."""
+        return None

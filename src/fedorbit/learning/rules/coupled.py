@@ -1,0 +1,56 @@
+"""APFL's coupled update of two models.
+
+Per batch, all from the values before it: w steps with its own gradient; v steps with alpha times
+the gradient g at the mixture alpha v + (1 - alpha) w; alpha moves against <g, v - w> and stays in
+[0, 1]. Clipping, decay and momentum are those of `sgd.py`, for each of the two models.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import torch
+
+from fedorbit.learning.kernel import LenetKernel
+from fedorbit.learning.parameters import Vector
+from fedorbit.learning.rules.base import KernelJob, Rule, TorchJob, Trained
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Coupled(Rule):
+    """The job's start is w. `extra` has the trained `personal` (v) and `alpha`."""
+
+    models: ClassVar[int] = 2
+
+    personal: Vector
+    alpha: float
+
+    def untouched(self) -> dict[str, Any]:
+        """Both as they were."""
+        return _extra(self.personal.copy(), self.alpha)
+
+    def with_torch(self, job: TorchJob) -> Trained:
+        """Train in PyTorch."""
+        w, v, alpha = job.tensor(job.start), job.tensor(self.personal), self.alpha
+        step_w, step_v = job.step(), job.step()
+        for batch in job.batches():
+            gradient_w = job.gradient(w, batch)
+            gradient_mixed = job.gradient(torch.lerp(w, v, alpha), batch)
+            slope = float(torch.dot(gradient_mixed, v - w))
+            step_w(w, gradient_w)
+            step_v(v, gradient_mixed.mul_(alpha))
+            if math.isfinite(slope):  # a model that has diverged says nothing about alpha
+                alpha = min(max(alpha - job.rate * slope, 0.0), 1.0)
+        return Trained(job.vector(w), step_w.count, _extra(job.vector(v), alpha))
+
+    def with_kernel(self, job: KernelJob) -> Trained:
+        """Train in C."""
+        w, v, alpha = job.call(
+            LenetKernel.train_apfl, w=job.start, v=self.personal, alpha=self.alpha
+        )
+        return Trained(w, job.steps, _extra(v, alpha))
+
+
+def _extra(personal: Vector, alpha: float) -> dict[str, Any]:
+    return {"personal": personal, "alpha": alpha}
