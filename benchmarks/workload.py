@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from fedorbit.fleet import Fleet, TrainingPlan
 from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import LocalJob, Trained
 from fedorbit.learning.parameters import Vector, layout_of
 from fedorbit.methods import make_method
-from fedorbit.methods.fleet import Fleet, TrainingPlan
 from fedorbit.presence import Presence
 from fedorbit.simulation.evaluation import Evaluator
 
@@ -65,6 +65,7 @@ def export(file: Path, config: Any, idiomatic: bool) -> None:
         "rounds": config.run.rounds,
         "links": config.run.links,
         "tau_max": world.schedule.tau_max,
+        "round_s": config.schedule.round_s,
         "plan": [training.epochs, training.intra_rounds, training.rate, training.rate_decay],
         "sgd": {
             key: getattr(training, key)
@@ -156,10 +157,13 @@ def run_method(
         orbit_of_satellite=workload.orbit_of_satellite,
         class_counts=workload.class_counts,
         visible=workload.visible,
+        servers=1,
+        in_contact=lambda: workload.visible[:, workload.orbit_of_satellite, None],
         presence=Presence.of_everybody(len(workload.orbit_of_satellite)),
         tau_max=settings["tau_max"],
         plan=TrainingPlan(*settings["plan"]),
         links=settings["links"],
+        round_s=settings["round_s"],
     )
 
     def new_evaluator() -> Evaluator:
@@ -170,10 +174,11 @@ def run_method(
     begin = time.perf_counter()
     state, accuracy = method.start(fleet), []
     for t in range(settings["rounds"]):
-        state = method.round(state, t, fleet)
+        now = fleet.at(t)
+        state = method.round(state, now)
         if settings["idiomatic"]:
             evaluator = new_evaluator()  # which does not know that a model has not changed
-        accuracy.append(evaluator(method.models(state), fleet.present(t))["accuracy"])
+        accuracy.append(evaluator(method.models(state), now.orbits.present)["accuracy"])
     return {
         "seconds": time.perf_counter() - begin,
         "accuracy": accuracy,

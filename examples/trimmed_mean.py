@@ -8,8 +8,8 @@ Run it from the folder of this file, beside FedAvg, without touching fedorbit:
 import numpy as np
 from pydantic import Field
 
-from fedorbit.methods import Fleet, Method, State
-from fedorbit.methods.fedavg import receive_global, train_orbit
+from fedorbit.methods import Fleet, Method, Now, State
+from fedorbit.methods.steps import hand_out, train_orbit
 
 
 class TrimmedMean(Method):
@@ -18,22 +18,22 @@ class TrimmedMean(Method):
     trim: int = Field(1, ge=0, description="how many values to drop at each end")
 
     def start(self, fleet: Fleet) -> State:
-        """Everybody has the first model."""
+        """All orbits have the first model."""
         w = fleet.initial_model()
         return {"global": w, "received": np.tile(w, (fleet.orbits, 1))}
 
-    def round(self, state: State, t: int, fleet: Fleet) -> State:
+    def round(self, state: State, now: Now) -> State:
         """Train what is in view, trim, average, hand out."""
-        visible = fleet.visible(t)
+        visible, received = now.orbits.visible, state["received"].copy()
         if not visible:
             return state
-        start = receive_global(state, t, fleet, visible)
-        trained = fleet.run({o: train_orbit(fleet, o, t, start[o]) for o in visible})
-        uploads = np.sort([fleet.upload(t, o, trained[o]) for o in visible], axis=0)
+        hand_out(state["global"], received, now, visible)
+        trained = now.run({o: train_orbit(now, o, received[o]) for o in visible})
+        uploads = np.sort([now.orbits.upload(o, trained[o]) for o in visible], axis=0)
         trim = min(self.trim, (len(visible) - 1) // 2)
         w = uploads[trim : len(visible) - trim].mean(axis=0, dtype=np.float64).astype(np.float32)
-        after = {"global": w, "received": start}
-        return {**after, "received": receive_global(after, t, fleet, fleet.reachable(t))}
+        hand_out(w, received, now, now.orbits.reachable)
+        return {"global": w, "received": received}
 
     def models(self, state: State) -> np.ndarray:
         """Every orbit uses the model it received last."""

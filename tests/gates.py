@@ -22,13 +22,13 @@ class Gated(FedOrbit):
 
     gate: str = "a"
 
-    def round(self, state, t, fleet):
+    def round(self, state, now):
         end = time.monotonic() + {PATIENCE_S}
-        while t >= self.held_before():
+        while now.t >= self.held_before():
             Path(f"held-{{self.gate}}").touch()
             assert time.monotonic() < end, "the gate was never opened"
             time.sleep(0.01)
-        return super().round(state, t, fleet)
+        return super().round(state, now)
 
     def held_before(self):
         try:

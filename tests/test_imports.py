@@ -9,9 +9,10 @@ import fedorbit
 
 SOURCE = Path(fedorbit.__file__).parent
 NOT_FOR = {
-    "orbits": ("data", "learning", "methods", "simulation", "studies", "report", "cli"),
-    "data": ("learning", "methods", "simulation", "studies", "report", "cli"),
-    "learning": ("orbits", "methods", "simulation", "studies", "report", "cli"),
+    "orbits": ("data", "learning", "fleet", "methods", "simulation", "studies", "report", "cli"),
+    "data": ("learning", "fleet", "methods", "simulation", "studies", "report", "cli"),
+    "learning": ("orbits", "fleet", "methods", "simulation", "studies", "report", "cli"),
+    "fleet": ("orbits", "data", "methods", "simulation", "studies", "report", "cli"),
     "methods": ("orbits", "simulation", "studies", "report", "cli"),
     "simulation": ("studies", "cli"),
     "report": ("studies", "cli"),

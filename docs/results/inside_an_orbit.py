@@ -14,12 +14,12 @@ import argparse
 import numpy as np
 
 import fedorbit as fo
+from fedorbit.fleet import Now
 from fedorbit.learning.engine import Engine
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
-from fedorbit.methods import Fleet
-from fedorbit.methods.base import weighted_mean
 from fedorbit.methods.fedorbit import FedOrbit
+from fedorbit.methods.steps import mean_by_samples
 from fedorbit.simulation.world import World, build_world
 
 
@@ -33,19 +33,16 @@ class Watcher:
         self._test = {int(c): samples[labels == c] for c in np.unique(labels)}
         self._names = world.dataset.class_names
 
-    def tell(
-        self, fleet: Fleet, t: int, start: Vector, trained: list[Trained], mean: Vector
-    ) -> None:
+    def tell(self, now: Now, start: Vector, trained: list[Trained], mean: Vector) -> None:
         """Print what is known before and after the training of a round."""
-        satellites, models = fleet.trainers(self.orbit, t), [result.model for result in trained]
-        features = fleet.layout.features
-        print(f"round {t}: {self._recall(start)}")
-        for satellite, model in zip(satellites, models, strict=True):
-            owned = " + ".join(str(fleet.class_counts(t)[satellite][c]) for c in self._test)
-            moved = np.abs(model[features] - start[features]).sum()
-            known = self._recall(model)
+        features = now.fleet.layout.features
+        print(f"round {now.t}: {self._recall(start)}")
+        for satellite, result in zip(now.orbits.trainers(self.orbit), trained, strict=True):
+            owned = " + ".join(str(now.class_counts[satellite][c]) for c in self._test)
+            moved = np.abs(result.model[features] - start[features]).sum()
+            known = self._recall(result.model)
             print(f"  satellite {satellite}, {owned} images, moved {moved:.0f}: {known}")
-        by_samples = weighted_mean(models, fleet.samples(t)[satellites], otherwise=start)
+        by_samples = mean_by_samples(now, self.orbit, start, trained)
         print(f"  mean by samples: {self._recall(by_samples)}")
         print(f"  FedOrbit's mean: {self._recall(mean)}", flush=True)
 
@@ -71,18 +68,18 @@ def main() -> None:
         watcher = Watcher(world, engine, arguments.orbit)
 
         class Watched(FedOrbit):
-            def _aggregate_orbit(
-                self, fleet: Fleet, orbit: int, t: int, start: Vector, trained: list[Trained]
+            def aggregate_orbit(
+                self, now: Now, orbit: int, start: Vector, trained: list[Trained]
             ) -> Vector:
-                mean = super()._aggregate_orbit(fleet, orbit, t, start, trained)
+                mean = super().aggregate_orbit(now, orbit, start, trained)
                 if orbit == watcher.orbit and trained:
-                    watcher.tell(fleet, t, start, trained, mean)
+                    watcher.tell(now, start, trained, mean)
                 return mean
 
         method, fleet = Watched(**config.methods.get("fedorbit", {})), world.fleet(engine)
         state = method.start(fleet)
         for t in range(arguments.rounds):
-            state = method.round(state, t, fleet)
+            state = method.round(state, fleet.at(t))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,10 @@ class Presence:
         """Who is there in the given rounds, `[round, satellite]`."""
         return self.satellites[self._segments(rounds)]
 
+    def active(self, rounds: ArrayLike, satellite: int) -> Flags:
+        """Tell whether one satellite is there in the given rounds."""
+        return np.asarray(self.satellites[self._segments(rounds), satellite])
+
     def orbits(self, orbit_of_satellite: Ints) -> Flags:
         """Orbits with at least one satellite, `[segment, orbit]`; satellites sorted by orbit."""
         first_of_orbit = np.searchsorted(orbit_of_satellite, np.arange(orbit_of_satellite[-1] + 1))

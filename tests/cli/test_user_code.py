@@ -139,7 +139,7 @@ def test_a_module_that_exits_is_an_error(folder: Path, where: str) -> None:
 def test_a_method_that_exits_is_an_error(fedorbit, folder: Path) -> None:
     (folder / "mine.py").write_text(
         "import sys\nfrom fedorbit.methods.fedavg import FedAvg\n"
-        "class Method(FedAvg):\n    def round(self, state, t, fleet):\n        sys.exit(0)\n"
+        "class Method(FedAvg):\n    def round(self, state, now):\n        sys.exit(0)\n"
     )
     tiny = ["-o", "data.synthetic.samples=200", "-o", "data.synthetic.size=16", "--json"]
     said = one_sentence(fedorbit("run", "-m", "mine:Method", *tiny, "--out", "a", code=2))

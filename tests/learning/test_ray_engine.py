@@ -49,7 +49,7 @@ def test_the_same_bits_as_the_local_engine(ray: ModuleType, backend: str, name: 
         fleet = world.fleet(engine)
         state = method.start(fleet)
         for t, expected in enumerate(alone[1:]):
-            state = method.round(state, t, fleet)
+            state = method.round(state, fleet.at(t))
             assert_same(state, expected)
             assert all(array.flags.writeable for array in state.values())
 

@@ -27,9 +27,9 @@ def spent(method: Method, **changes) -> tuple[list[list[int]], int]:
     with fleet_of(small_world(**changes)) as fleet:
         state, epochs = method.start(fleet), []
         for t in range(6):
-            state = method.round(state, t, fleet)
+            state = method.round(state, fleet.at(t))
             epochs.append(fleet.ledger.epochs)
-            fleet.ledger.epochs = [0, 0, 0]
+            fleet.ledger.start_record()
         return epochs, fleet.ledger.samples_trained
 
 
@@ -76,8 +76,10 @@ def test_the_rate_is_not_dampened() -> None:
     with fleet_of(world) as fleet:
         method = FedAvg(effort="visible")
         state = method.start(fleet)
-        rates = []
-        original = fleet.jobs
-        fleet.jobs = lambda *a, **k: rates.append((k["epochs"], k["rate"])) or original(*a, **k)
-        method.round(state, 3, fleet)
+        rates, now = [], fleet.at(3)
+        original = now.orbits.jobs
+        now.orbits.jobs = lambda *a, **k: (
+            rates.append((k["epochs"], k["rate"])) or original(*a, **k)
+        )
+        method.round(state, now)
     assert rates == [(3, 0.01 * 0.998**3)] * 2  # floor(1 + 0.7 x 3) = 3, in two intra-orbit rounds

@@ -83,9 +83,9 @@ def test_classes_of_a_departed_orbit_decay_with_its_staleness(links: str) -> Non
 def test_beta_is_that_of_the_orbits_that_are_there() -> None:
     world, method = small_world(events=EVENTS), FedOrbit()
     with fleet_of(world) as fleet:
-        assert method.similarity(3, fleet) == 1.0  # a single orbit is like itself
-        assert 0.0 < method.similarity(5, fleet) < 1.0
-        assert method.similarity(0, fleet) != method.similarity(5, fleet)
+        assert method.similarity(fleet.at(3)) == 1.0  # a single orbit is like itself
+        assert 0.0 < method.similarity(fleet.at(5)) < 1.0
+        assert method.similarity(fleet.at(0)) != method.similarity(fleet.at(5))
 
 
 def test_who_was_away_for_long_is_dampened_as_after_the_longest_gap() -> None:

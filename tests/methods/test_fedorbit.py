@@ -23,7 +23,7 @@ E_BASE, ETA_0, GAMMA = 1, 0.01, 0.998  # as in small_world
 def train(world, fleet, orbit, t, start, epochs, rate, intra):
     """Every satellite of an orbit by itself, in satellite order."""
     trainer = world.trainer()
-    jobs = fleet.jobs(orbit, t, start, epochs=epochs, rate=rate, intra_round=intra)
+    jobs = fleet.at(t).orbits.jobs(orbit, start, epochs=epochs, rate=rate, intra_round=intra)
     return [
         trainer.train(job, batch_order(world.data, job, world.config.seed)).model for job in jobs
     ]
@@ -31,8 +31,8 @@ def train(world, fleet, orbit, t, start, epochs, rate, intra):
 
 def orbit_aggregate(world, fleet, orbit, start, models, t=0):
     """eq:m_intra_classifier and eq:m_intra_features, element by element."""
-    layout, satellites = world.spec.layout, fleet.trainers(orbit, t)
-    s = fleet.class_counts(t)[satellites].astype(float)
+    layout, satellites = world.spec.layout, fleet.at(t).orbits.trainers(orbit)
+    s = fleet.at(t).class_counts[satellites].astype(float)
     n = s.sum(axis=1)
     result = start.astype(float).copy()
     f = layout.features.stop
@@ -65,15 +65,15 @@ def test_two_rounds_worked_by_hand(links: str, blend: str) -> None:
     f = layout.features.stop
     states = play(method, world)
     with fleet_of(world) as fleet:
-        n_l = fleet.orbit_samples(0)
-        counts = fleet.orbit_class_counts(0).astype(float)
+        n_l = fleet.at(0).orbits.samples
+        counts = fleet.at(0).orbits.class_counts.astype(float)
         a_lc = counts / counts.sum(axis=0)  # eq:m_affinity
         smoothed = [0.9 * c / c.sum() + 0.1 / 4 for c in counts]
         pairs = [(0, 1), (0, 2), (1, 2)]
         beta = (
             2 / (3 * 2) * sum(1 - jensenshannon(smoothed[i], smoothed[j], base=2) for i, j in pairs)
         )
-        assert method.similarity(0, fleet) == pytest.approx(beta, abs=1e-9)
+        assert method.similarity(fleet.at(0)) == pytest.approx(beta, abs=1e-9)
 
         w0 = fleet.initial_model()
         model = dict.fromkeys(range(3), w0)
@@ -132,7 +132,7 @@ def test_two_rounds_worked_by_hand(links: str, blend: str) -> None:
             # From here on with the method's own bits, so that rounding does not add up.
             model = {o: method.models(states[t + 1])[o] for o in range(3)}
             gs["w"] = states[t + 1]["global"]
-            assert fleet.dark_rounds(t + 1).tolist() == tau
+            assert fleet.at(t).orbits.dark_rounds(after=1).tolist() == tau
 
 
 def test_catch_up_and_dampening() -> None:
@@ -232,15 +232,15 @@ def test_links_are_booked() -> None:
         with fleet_of(world) as fleet:
             method, state = FedOrbit(), FedOrbit().start(fleet)
             for t in range(6):
-                state = method.round(state, t, fleet)
+                state = method.round(state, fleet.at(t))
             contacts = int(PATTERN.sum())
             # One upload and one download per contact, exactly as FedAvg (R4).
             assert (
-                fleet.ledger.gs_uplink_bytes
+                fleet.ledger.to_ground_bytes
                 == contacts * model_bytes
-                == fleet.fedavg_uplink_bytes(6)
+                == fleet.fedavg_to_ground_bytes(6)
             )
-            assert fleet.ledger.gs_downlink_bytes == contacts * model_bytes
+            assert fleet.ledger.from_ground_bytes == contacts * model_bytes
             dark = PATTERN.size - contacts
             assert fleet.ledger.unlinked_bytes == (
                 2 * dark * model_bytes if links == "ideal" else 0
@@ -250,7 +250,7 @@ def test_links_are_booked() -> None:
                 (2 if PATTERN[t, o] else 1)
                 for t in range(6)
                 for o in range(3)
-                if fleet.trainers(o, t)
+                if fleet.at(t).orbits.trainers(o)
             )
             assert fleet.ledger.isl_bytes == 2 * trainings * model_bytes
 

@@ -78,5 +78,6 @@ def test_records_and_models_are_as_they_were(case: dict[str, Any], tmp_path: Pat
     records = [{k: v for k, v in r.items() if k != "seconds"} for r in run.records]
     assert records == case["records"]
     state = newest_checkpoint(run.folder).state
-    models = np.ascontiguousarray(make_method(case["method"], case["parameters"]).models(state))
+    models = make_method(case["method"], case["parameters"]).models(state)
+    models = np.ascontiguousarray(np.broadcast_to(models, (4, models.shape[1])))  # one for everyone
     assert hashlib.sha256(models.tobytes()).hexdigest() == case["models_sha256"]

@@ -43,7 +43,8 @@ class Fated(FedAvg):
     patient: bool = False
     number: int = 0
 
-    def round(self, state, t, fleet):
+    def round(self, state, now):
+        t = now.t
         with (FOLDER / f"rounds-{self.fate}-{self.number}.txt").open("a") as told:
             told.write(f"{t} ")
         if t == 7 and self.fate == "raises":
@@ -60,7 +61,7 @@ class Fated(FedAvg):
                 node = ray.get_runtime_context().get_node_id()
                 (FOLDER / f"on-{node}").touch()
                 self.wait("never" if (FOLDER / f"doomed-{node}").exists() else "removed")
-        return super().round(state, t, fleet)
+        return super().round(state, now)
 
     def wait(self, pattern):
         end = time.monotonic() + 300

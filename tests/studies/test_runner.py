@@ -151,12 +151,12 @@ from fedorbit.methods.fedavg import FedAvg
 class Raising(FedAvg):
     how: str = "well"
 
-    def round(self, state, t, fleet):
-        if t == 2 and self.how == "raises":
+    def round(self, state, now):
+        if now.t == 2 and self.how == "raises":
             raise ZeroDivisionError("orbit 3 has no samples")
-        if t == 2 and self.how == "dies":
+        if now.t == 2 and self.how == "dies":
             os._exit(7)
-        return super().round(state, t, fleet)
+        return super().round(state, now)
 """
 
 

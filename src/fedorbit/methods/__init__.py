@@ -7,18 +7,28 @@ from pydantic import ValidationError
 
 from fedorbit.config.explain import explain, nearest
 from fedorbit.errors import ConfigError, ModelError
+from fedorbit.fleet import Fleet, Now
 from fedorbit.methods.apfl import APFL
-from fedorbit.methods.base import Method, State, weighted_mean
+from fedorbit.methods.base import Method, State
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
-from fedorbit.methods.fleet import Fleet
 from fedorbit.methods.local import Local
+from fedorbit.methods.steps import weighted_mean
 from fedorbit.user_code import load_object
 
-__all__ = ["METHODS", "Fleet", "Method", "State", "find_method", "make_method", "weighted_mean"]
+__all__ = [
+    "METHODS",
+    "Fleet",
+    "Method",
+    "Now",
+    "State",
+    "find_method",
+    "make_method",
+    "weighted_mean",
+]
 
 METHODS: dict[str, type[Method]] = {
     "local": Local,

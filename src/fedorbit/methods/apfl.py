@@ -20,12 +20,12 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.engine import Program
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import Coupled
-from fedorbit.methods.base import Method, State, weighted_mean, with_launched
-from fedorbit.methods.fedavg import average_at_ground, receive_global
-from fedorbit.methods.fleet import Fleet
+from fedorbit.methods.base import Method, State
+from fedorbit.methods.steps import average_at_ground, hand_out, load_launched, weighted_mean
 
 
 class APFL(Method):
@@ -36,66 +36,61 @@ class APFL(Method):
     initial_alpha: float = Field(0.5, ge=0, le=1, description="first share of the own model")
 
     def start(self, fleet: Fleet) -> State:
-        """Everybody has w(0) twice, mixed in equal parts."""
+        """All orbits have w(0) twice, mixed in equal parts."""
         w = fleet.initial_model()
         everywhere = np.tile(w, (fleet.orbits, 1))
-        return {
-            "global": w,
-            "received": everywhere,
-            "own": everywhere.copy(),
-            "alpha": np.full(fleet.orbits, self.initial_alpha),
-        }
+        alpha = np.full(fleet.orbits, self.initial_alpha)
+        return {"global": w, "received": everywhere, "own": everywhere.copy(), "alpha": alpha}
 
-    def round(self, state: State, t: int, fleet: Fleet) -> State:
+    def round(self, state: State, now: Now) -> State:
         """Train w, v and alpha of every visible orbit; average w at the ground."""
-        state = with_launched(state, t, fleet, "received", "own")
-        visible = fleet.visible(t)
-        received = receive_global(state, t, fleet, visible)
-        trained = fleet.run(
+        state = load_launched(state, now, "received", "own")
+        w, received, visible = state["global"], state["received"].copy(), now.orbits.visible
+        hand_out(w, received, now, visible)
+        own, alpha = state["own"].copy(), state["alpha"].copy()
+        trained = now.run(
             {
-                orbit: _train_orbit(
-                    fleet, orbit, t, received[orbit], state["own"][orbit], state["alpha"][orbit]
-                )
+                orbit: _train_orbit(now, orbit, received[orbit], own[orbit], float(alpha[orbit]))
                 for orbit in visible
             }
         )
-        own, alpha = state["own"].copy(), state["alpha"].copy()
-        for orbit, (_, v, a) in trained.items():
-            own[orbit], alpha[orbit] = v, a
-        models = {orbit: w for orbit, (w, _, _) in trained.items()}
-        after = average_at_ground(state, t, fleet, received, models)
-        return {**after, "own": own, "alpha": alpha}
+        models = {}
+        for orbit in visible:
+            models[orbit], own[orbit], alpha[orbit] = trained.pop(orbit)
+        w = average_at_ground(now, models, otherwise=w)
+        if visible:
+            hand_out(w, received, now, now.orbits.reachable)
+        return {"global": w, "received": received, "own": own, "alpha": alpha}
 
     def models(self, state: State) -> Vector:
         """Every orbit uses its mixture."""
         alpha = state["alpha"].astype(np.float32)[:, None]
         return alpha * state["own"] + (1 - alpha) * state["received"]
 
-    def facts(self, state: State, t: int, fleet: Fleet) -> dict[str, Any]:
-        """Tell the learned shares."""
+    def facts(self, state: State, now: Now) -> dict[str, Any]:
+        """Report the learned shares."""
         return {"alpha": state["alpha"].tolist()}
 
 
 def _train_orbit(
-    fleet: Fleet, orbit: int, t: int, w: Vector, v: Vector, alpha: float
+    now: Now, orbit: int, w: Vector, v: Vector, alpha: float
 ) -> Program[tuple[Vector, Vector, float]]:
-    for intra_round in range(fleet.plan.intra_rounds):
-        trained = yield fleet.jobs(
+    plan = now.fleet.plan
+    for intra_round in range(plan.intra_rounds):
+        trained = yield from now.orbits.train(
             orbit,
-            t,
             w,
-            epochs=fleet.plan.epochs,
-            rate=fleet.plan.rate(t),
+            epochs=plan.epochs,
+            rate=now.rate,
             intra_round=intra_round,
-            intra_rounds=fleet.plan.intra_rounds,
-            rule=Coupled(v, float(alpha)),
+            intra_rounds=plan.intra_rounds,
+            rule=Coupled(v, alpha),
         )
-        weights = fleet.samples(t)[fleet.trainers(orbit, t)]
+        weights = now.samples[now.orbits.trainers(orbit)]
         w = weighted_mean([result.model for result in trained], weights, otherwise=w)
-        owns = [result.extra["personal"] for result in trained]
-        v = weighted_mean(owns, weights, otherwise=v)
+        v = weighted_mean([result.extra["personal"] for result in trained], weights, otherwise=v)
         if trained:
             shares = [result.extra["alpha"] for result in trained]
             alpha = float(np.average(shares, weights=weights))
-        del trained, owns  # before the next ones arrive
+        del trained  # before the next ones arrive
     return w, v, alpha

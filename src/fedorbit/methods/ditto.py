@@ -14,12 +14,12 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import Sgd
-from fedorbit.methods.base import State, with_launched
+from fedorbit.methods.base import State
 from fedorbit.methods.effort import MatchedEffort
-from fedorbit.methods.fedavg import average_at_ground, receive_global, train_orbit
-from fedorbit.methods.fleet import Fleet
+from fedorbit.methods.steps import average_at_ground, hand_out, load_launched, train_orbit
 
 
 class Ditto(MatchedEffort):
@@ -32,36 +32,29 @@ class Ditto(MatchedEffort):
     )
 
     def start(self, fleet: Fleet) -> State:
-        """Everybody has w(0), as global and as personal model."""
+        """All orbits have w(0), as global and as personal model."""
         w = fleet.initial_model()
         everywhere = np.tile(w, (fleet.orbits, 1))
         return {"global": w, "received": everywhere, "personal": everywhere.copy()}
 
-    def round(self, state: State, t: int, fleet: Fleet) -> State:
+    def round(self, state: State, now: Now) -> State:
         """Train the global and the personal model of every orbit that takes part."""
-        state = with_launched(state, t, fleet, "received", "personal")
-        orbits = self.participants(t, fleet)
-        received = receive_global(state, t, fleet, orbits)
-        programs = {}
+        state = load_launched(state, now, "received", "personal")
+        w, received, orbits = state["global"], state["received"].copy(), self.participants(now)
+        hand_out(w, received, now, orbits)
+        programs, pulled = {}, Sgd(anchor=w, pull=self.lambda_)
         for orbit in orbits:
-            work = self.work(orbit, t, fleet)
-            programs[orbit] = train_orbit(fleet, orbit, t, received[orbit], work)
-            programs[fleet.orbits + orbit] = train_orbit(
-                fleet,
-                orbit,
-                t,
-                state["personal"][orbit],
-                work,
-                purpose=1,
-                rule=Sgd(anchor=received[orbit], pull=self.lambda_),
-            )
-        trained = fleet.run(programs)
+            v, work = state["personal"][orbit], self.work(orbit, now)
+            programs[orbit] = train_orbit(now, orbit, received[orbit], work)
+            programs[~orbit] = train_orbit(now, orbit, v, work, rule=pulled, purpose=1)
+        trained = now.run(programs)
         personal = state["personal"].copy()
         for orbit in orbits:
-            personal[orbit] = trained.pop(fleet.orbits + orbit)
-        # Nobody uses the mean but those who train: an orbit out of view needs no copy of it.
-        after = average_at_ground(state, t, fleet, received, trained, recipients=orbits)
-        return {**after, "personal": personal}
+            personal[orbit] = trained.pop(~orbit)
+        w = average_at_ground(now, trained, otherwise=w)
+        # Only those that train use the mean: an orbit out of view needs no copy of it.
+        hand_out(w, received, now, orbits)
+        return {"global": w, "received": received, "personal": personal}
 
     def models(self, state: State) -> Vector:
         """Every orbit uses its personal model."""

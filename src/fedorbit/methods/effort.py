@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 
+from fedorbit.fleet import Now
 from fedorbit.methods.base import METHOD_CONFIG, Method
-from fedorbit.methods.fleet import Fleet
 
 
 class Work(NamedTuple):
@@ -18,6 +18,11 @@ class Work(NamedTuple):
 
     epochs: int
     intra_rounds: int
+
+    @classmethod
+    def base(cls, now: Now) -> "Work":
+        """E_base epochs in each of the baselines' intra-orbit rounds."""
+        return cls(now.fleet.plan.epochs, now.fleet.plan.intra_rounds)
 
 
 class EffortSchedule(BaseModel):
@@ -34,12 +39,12 @@ class EffortSchedule(BaseModel):
         """E_l: more epochs after a longer absence (`eq:m_adaptive_epochs`)."""
         return int(min(self.max_epochs, base + self.catch_up * tau))
 
-    def scheduled_work(self, orbit: int, t: int, fleet: Fleet) -> Work:
-        """What an orbit does in round t, in view or out of it."""
-        if orbit not in fleet.visible(t):
+    def scheduled_work(self, orbit: int, now: Now) -> Work:
+        """What an orbit does in this round, in view or out of it."""
+        if orbit not in now.orbits.visible:
             return Work(self.dark_epochs, 1)
-        tau = int(fleet.dark_rounds(t)[orbit])
-        return Work(self.visible_epochs(fleet.plan.epochs, tau), self.intra_rounds)
+        tau = int(now.orbits.dark_rounds()[orbit])
+        return Work(self.visible_epochs(now.fleet.plan.epochs, tau), self.intra_rounds)
 
 
 class MatchedEffort(Method):
@@ -51,17 +56,12 @@ class MatchedEffort(Method):
         "always: FedOrbit's epochs in every round",
     )
 
-    def participants(self, t: int, fleet: Fleet) -> list[int]:
-        """Orbits that train and exchange models in round t."""
-        return fleet.reachable(t) if self.effort == "always" else fleet.visible(t)
+    def participants(self, now: Now) -> list[int]:
+        """Orbits that train and exchange models in this round."""
+        return now.orbits.reachable if self.effort == "always" else now.orbits.visible
 
-    def work(self, orbit: int, t: int, fleet: Fleet) -> Work:
-        """What an orbit that takes part does in round t."""
+    def work(self, orbit: int, now: Now) -> Work:
+        """What an orbit that takes part does in this round."""
         if self.effort == "base":
-            return base_work(fleet)
-        return EffortSchedule().scheduled_work(orbit, t, fleet)
-
-
-def base_work(fleet: Fleet) -> Work:
-    """E_base epochs in each of the baselines' intra-orbit rounds."""
-    return Work(fleet.plan.epochs, fleet.plan.intra_rounds)
+            return Work.base(now)
+        return EffortSchedule().scheduled_work(orbit, now)

@@ -1,4 +1,4 @@
-"""FedOrbit: every orbit trains in every round, classes go to those who own them.
+"""FedOrbit: every orbit trains in every round, class rows are weighted by class ownership.
 
 Bashir, Dagiuklas and Iqbal, "FedOrbit: Adaptive Personalized Federated Learning for Non-IID LEO
 Satellite Constellations".
@@ -7,7 +7,7 @@ Satellite Constellations".
     w_l^{f,p}        features of `model[l]`, the orbit's personal extractor
     w^c              classifier of `model[l]`; with ideal links the same for all orbits
     w_l, q_l         `uploaded[l]`, `quality[l]`: the GS's last news of orbit l
-    tau_l, sigma_l   `fleet.dark_rounds`: rounds since orbit l was in view; both count the same
+    tau_l, sigma_l   `dark_rounds`: rounds since orbit l was in view; both count the same
     s_kc, a_lc       class strength and affinity, from the fleet's counts and from `counts[l]`,
                      those of orbit l when it uploaded last
     beta             similarity of the orbits' classes, `data/similarity.py`
@@ -36,12 +36,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedorbit.data.similarity import SIMILARITY_SMOOTHING, similarity_coefficient
-from fedorbit.learning.engine import Program
+from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
-from fedorbit.methods.base import Method, State, weighted_mean, with_launched
+from fedorbit.methods.base import Method, State
 from fedorbit.methods.effort import EffortSchedule, Work
-from fedorbit.methods.fleet import Fleet
+from fedorbit.methods.steps import load_launched, mean_by_samples, train_orbit, weighted_mean
 
 
 class FedOrbit(EffortSchedule, Method):
@@ -67,7 +67,7 @@ class FedOrbit(EffortSchedule, Method):
     blend: Literal["own", "literal"] = Field("own", description="which extractor is blended")
 
     def start(self, fleet: Fleet) -> State:
-        """Everybody has w(0); the GS has heard of nobody."""
+        """All orbits have w(0); the GS has news of none."""
         w = fleet.initial_model()
         everywhere = np.tile(w, (fleet.orbits, 1))
         return {
@@ -78,139 +78,118 @@ class FedOrbit(EffortSchedule, Method):
             "counts": np.zeros((fleet.orbits, fleet.classes), dtype=np.int64),
         }
 
-    def round(self, state: State, t: int, fleet: Fleet) -> State:
+    def round(self, state: State, now: Now) -> State:
         """Run Algorithm 1."""
-        state = with_launched(state, t, fleet, "model")
-        visible, tau = fleet.visible(t), fleet.dark_rounds(t)
-        programs, planned, quality = {}, {}, fleet.orbit_samples(t) * 1.0
-        for orbit in fleet.present(t):
+        state = load_launched(state, now, "model")
+        model, q, programs, planned = state["model"].copy(), now.orbits.samples * 1.0, {}, {}
+        for orbit in now.orbits.present:
+            work, rate = self.work(orbit, now), self.rate(orbit, now)
             start = state["model"][orbit]  # eq:m_plane_model
-            work, rate = self.scheduled_work(orbit, t, fleet), fleet.plan.rate(t)
-            if orbit in visible:
-                rate = self.dampened(rate, int(tau[orbit]), fleet.tau_max)
-            elif not self.continuous:
-                work = Work(0, 1)
-            programs[orbit] = self._train_orbit(fleet, orbit, t, start, work, rate)
+            combine = self.aggregate_orbit
+            programs[orbit] = train_orbit(now, orbit, start, work, rate=rate, combine=combine)
             planned[orbit] = work.epochs * work.intra_rounds
-        after = {**state, "model": state["model"].copy()}
-        for orbit, model in fleet.run(programs).items():
-            after["model"][orbit] = model
-            if self.quality_weights and quality[orbit]:
-                quality[orbit] = fleet.effort(orbit, t, planned[orbit])  # eq:m_quality_weight
-        # Who did not train has no news to tell: without dark training, those in view meet alone.
-        if meeting := fleet.reachable(t) if self.continuous else visible:
-            self._meet_at_ground(state, after, quality, meeting, t, fleet)
-        return after
+        for orbit, trained in now.run(programs).items():
+            model[orbit] = trained
+            if self.quality_weights and q[orbit]:
+                q[orbit] = now.orbits.effort(orbit, planned[orbit])  # eq:m_quality_weight
+        # An orbit that did not train has no news: without dark training, those in view meet alone.
+        meeting = now.orbits.reachable if self.continuous else now.orbits.visible
+        return {**state, "model": model, **self._meet_at_ground(state, model, q, meeting, now)}
+
+    def work(self, orbit: int, now: Now) -> Work:
+        """E_l and R_intra of an orbit in this round."""
+        if self.continuous or orbit in now.orbits.visible:
+            return self.scheduled_work(orbit, now)
+        return Work(0, 1)
+
+    def rate(self, orbit: int, now: Now) -> float:
+        """eta_l: dampened for an orbit in view."""
+        if orbit not in now.orbits.visible:
+            return now.rate
+        return self.dampened(now.rate, int(now.orbits.dark_rounds()[orbit]), now.fleet.tau_max)
 
     def dampened(self, rate: float, tau: int, tau_max: int) -> float:
         """eta_l: a smaller rate after a longer absence (`eq:m_dampen`).
 
-        Who was away altogether can have missed more than tau_max rounds, and counts as tau_max.
+        An inactive orbit can have missed more than tau_max rounds, which count as tau_max.
         """
         return rate / (1.0 + self.kappa * min(tau, tau_max) / max(tau_max, 1))
 
-    def similarity(self, t: int, fleet: Fleet) -> float:
-        """Beta (`eq:m_beta`) of the orbits that are there, or the fixed one."""
+    def similarity(self, now: Now) -> float:
+        """Beta (`eq:m_beta`) of the active orbits, or the fixed one."""
         if self.beta is not None:
             return self.beta
-        counts = fleet.orbit_class_counts(t)[fleet.present(t)]
+        counts = now.orbits.class_counts[now.orbits.present]
         return similarity_coefficient(counts, self.similarity_smoothing)
 
-    def _train_orbit(
-        self, fleet: Fleet, orbit: int, t: int, start: Vector, work: Work, rate: float
-    ) -> Program[Vector]:
-        model = start
-        for intra_round in range(work.intra_rounds if work.epochs else 0):
-            trained = yield fleet.jobs(
-                orbit,
-                t,
-                model,
-                epochs=work.epochs,
-                rate=rate,
-                intra_round=intra_round,
-                intra_rounds=work.intra_rounds,
-            )
-            model = self._aggregate_orbit(fleet, orbit, t, model, trained)
-            del trained  # before the next ones arrive
-        return model
-
-    def _aggregate_orbit(
-        self, fleet: Fleet, orbit: int, t: int, start: Vector, trained: list[Trained]
+    def aggregate_orbit(
+        self, now: Now, orbit: int, start: Vector, trained: list[Trained]
     ) -> Vector:
         """Combine an orbit's satellites; `start` is the model they all started from."""
         if not trained:
             return start
-        satellites = fleet.trainers(orbit, t)
-        models = np.stack([result.model for result in trained])
-        samples = fleet.samples(t)[satellites]
-        combined = weighted_mean(list(models), samples, otherwise=start)
+        combined = mean_by_samples(now, orbit, start, trained)
+        models, f = np.stack([result.model for result in trained]), now.fleet.layout.features
         if self.magnitude_features:
-            features = fleet.layout.features
-            combined[features] = mean_by_magnitude(
-                models[:, features], start[features], combined[features]
-            )
+            combined[f] = mean_by_magnitude(models[:, f], start[f], combined[f])
         if self.class_rows:
-            strength = fleet.class_counts(t)[satellites]
-            _set_rows(combined, fleet, models, strength, otherwise=start)  # eq:m_intra_classifier
+            strength = now.class_counts[now.orbits.trainers(orbit)]
+            _set_rows(combined, now, models, strength, otherwise=start)  # eq:m_intra_classifier
         return combined
 
     def _meet_at_ground(
-        self,
-        before: State,
-        after: State,
-        quality: NDArray[Any],
-        meeting: list[int],
-        t: int,
-        fleet: Fleet,
-    ) -> None:
-        """Upload, aggregate at the GS, and blend in every orbit that takes part."""
-        after |= {key: before[key].copy() for key in ("uploaded", "quality", "counts")}
-        if fleet.links == "ideal" and self.continuous:
-            after["quality"] = quality  # known of everybody, and 0 of those who are away
+        self, state: State, model: Vector, q: NDArray[Any], meeting: list[int], now: Now
+    ) -> State:
+        """Upload, aggregate at the GS, and blend in every orbit that takes part, in `model`."""
+        if not meeting:
+            return {}
+        uploaded, counts = state["uploaded"].copy(), state["counts"].copy()
+        # With ideal links the effort of all orbits is known, and 0 of inactive ones.
+        quality = q if now.fleet.links == "ideal" and self.continuous else state["quality"].copy()
         for orbit in meeting:
-            after["uploaded"][orbit] = fleet.upload(t, orbit, after["model"][orbit])
-            after["quality"][orbit] = quality[orbit]
-            after["counts"][orbit] = fleet.orbit_class_counts(t)[orbit]
-        sigma = fleet.dark_rounds(t + 1)
-        after["global"] = self._aggregate_at_ground(before["global"], after, sigma, fleet)
+            uploaded[orbit] = now.orbits.upload(orbit, model[orbit])
+            quality[orbit], counts[orbit] = q[orbit], now.orbits.class_counts[orbit]
+        fresh = self.rho ** now.orbits.dark_rounds(after=1)  # rho^sigma_l
+        w = self._aggregate_at_ground(state["global"], uploaded, quality, counts, fresh, now)
 
-        features, beta = fleet.layout.features, np.float32(self.similarity(t, fleet))
-        own = after["model"] if self.blend == "own" else before["model"]
-        model = after["model"].copy()
+        f, beta = now.fleet.layout.features, np.float32(self.similarity(now))
+        own = model if self.blend == "own" else state["model"]
         for orbit in meeting:
-            received = fleet.download(t, orbit, after["global"])
-            personal = (1 - beta) * own[orbit, features] + beta * received[features]  # eq:m_blend
+            received = now.orbits.download(orbit, w)
+            personal = (1 - beta) * own[orbit, f] + beta * received[f]  # eq:m_blend
             model[orbit] = received
-            model[orbit, features] = personal
-        after["model"] = model
+            model[orbit, f] = personal
+        return {"global": w, "uploaded": uploaded, "quality": quality, "counts": counts}
 
     def _aggregate_at_ground(
-        self, w: Vector, news: State, sigma: NDArray[Any], fleet: Fleet
+        self,
+        w: Vector,
+        uploaded: Vector,
+        quality: NDArray[Any],
+        counts: NDArray[Any],
+        fresh: NDArray[Any],
+        now: Now,
     ) -> Vector:
-        """Combine the last news of all orbits; `w` is kept where nobody has a say.
+        """Combine the last news of all orbits; `w` is kept where none has a weight.
 
         Of an orbit that never uploaded there is none: its counts and quality are 0.
         """
-        uploads, counts = news["uploaded"], news["counts"]
-        fresh = self.rho**sigma
-        combined = weighted_mean(list(uploads), counts.sum(axis=1) * fresh, otherwise=w)
-        features = fleet.layout.features
-        combined[features] = weighted_mean(  # eq:m_gs_average
-            list(uploads[:, features]), news["quality"], otherwise=w[features]
-        )
+        f = now.fleet.layout.features
+        combined = weighted_mean(uploaded, counts.sum(axis=1) * fresh, otherwise=w)
+        combined[f] = weighted_mean(uploaded[:, f], quality, otherwise=w[f])  # eq:m_gs_average
         if self.class_rows:
             # a_lc is the orbit's share of class c; the denominator cancels in the mean.
             affinity = counts * fresh[:, None]
-            _set_rows(combined, fleet, uploads, affinity, otherwise=w)  # eq:m_gs_classifier
+            _set_rows(combined, now, uploaded, affinity, otherwise=w)  # eq:m_gs_classifier
         return combined
 
     def models(self, state: State) -> Vector:
         """Every orbit uses its personal extractor with the classifier it received last."""
         return state["model"]
 
-    def facts(self, state: State, t: int, fleet: Fleet) -> dict[str, Any]:
-        """Tell beta."""
-        return {"beta": self.similarity(t, fleet)}
+    def facts(self, state: State, now: Now) -> dict[str, Any]:
+        """Report beta."""
+        return {"beta": self.similarity(now)}
 
 
 def mean_by_magnitude(models: Vector, start: Vector, otherwise: Vector) -> Vector:
@@ -222,10 +201,10 @@ def mean_by_magnitude(models: Vector, start: Vector, otherwise: Vector) -> Vecto
 
 
 def _set_rows(
-    target: Vector, fleet: Fleet, models: Vector, weights: NDArray[Any], otherwise: Vector
+    target: Vector, now: Now, models: Vector, weights: NDArray[Any], otherwise: Vector
 ) -> None:
-    """Average row c of the last layer by `weights[:, c]`; rows nobody has stay as they were."""
-    rows = fleet.layout.class_rows
+    """Average row c of the last layer by `weights[:, c]`; rows that none owns stay as they were."""
+    rows = now.fleet.layout.class_rows
     totals = weights.sum(axis=0)
     owned = totals > 0
     shares = weights / np.where(owned, totals, 1.0)

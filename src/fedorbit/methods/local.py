@@ -7,32 +7,32 @@ does.
 
 import numpy as np
 
+from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import State
 from fedorbit.methods.effort import MatchedEffort
-from fedorbit.methods.fedavg import train_orbit
-from fedorbit.methods.fleet import Fleet
+from fedorbit.methods.steps import train_orbit
 
 
 class Local(MatchedEffort):
     """No federation: every orbit trains a model of its own."""
 
     def start(self, fleet: Fleet) -> State:
-        """Everybody has w(0)."""
+        """All orbits have w(0)."""
         return {"own": np.tile(fleet.initial_model(), (fleet.orbits, 1))}
 
-    def participants(self, t: int, fleet: Fleet) -> list[int]:
-        """Orbits that train in round t; they need no link for it."""
-        return fleet.present(t) if self.effort == "always" else fleet.visible(t)
+    def participants(self, now: Now) -> list[int]:
+        """Orbits that train in this round; they need no link for it."""
+        return now.orbits.present if self.effort == "always" else now.orbits.visible
 
-    def round(self, state: State, t: int, fleet: Fleet) -> State:
+    def round(self, state: State, now: Now) -> State:
         """Train orbits on their own data."""
         own = state["own"].copy()
         programs = {
-            orbit: train_orbit(fleet, orbit, t, own[orbit], self.work(orbit, t, fleet))
-            for orbit in self.participants(t, fleet)
+            orbit: train_orbit(now, orbit, state["own"][orbit], self.work(orbit, now))
+            for orbit in self.participants(now)
         }
-        for orbit, model in fleet.run(programs).items():
+        for orbit, model in now.run(programs).items():
             own[orbit] = model
         return {"own": own}
 

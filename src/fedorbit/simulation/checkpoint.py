@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # PyTorch takes a second to import, and a report does without
     from fedorbit.methods.base import State
 
 KEEP = 2
+WORLD_ARRAY = "world:"
+"""Begin of the names of arrays that are not the method's."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ class Checkpoint:
     rounds_done: int
     state: "State"
     spent: dict[str, Any]
-    """The ledger's totals, and seconds."""
+    """Seconds, and the world's part: the ledger, mail and jobs under way, clocks and batteries."""
+    under_way: "State"
+    """Arrays of the world's part."""
     records_bytes: int
     """Length of the record file that belongs to this state."""
     chain: str
@@ -44,7 +48,8 @@ class Checkpoint:
 def save(folder: Path, run: str, checkpoint: Checkpoint) -> None:
     """Write a checkpoint of a run and drop all but the two newest."""
     name = f"checkpoint-{checkpoint.rounds_done:08d}"
-    arrays = safetensors.numpy.save(checkpoint.state)
+    under_way = {f"{WORLD_ARRAY}{name}": array for name, array in checkpoint.under_way.items()}
+    arrays = safetensors.numpy.save({**checkpoint.state, **under_way})
     with replacing(folder / f"{name}.safetensors") as partial:
         partial.write_bytes(arrays)
     document = {
@@ -110,10 +115,13 @@ def _load(path: Path, run: str) -> Checkpoint:
     arrays = read_bytes(path.with_suffix(".safetensors"), MOST_ARRAY_BYTES)
     if digest(arrays) != document["arrays_sha256"]:
         raise DocumentError("its arrays do not fit their checksum")
+    named = safetensors.numpy.load(arrays)
+    worlds = {name for name in named if name.startswith(WORLD_ARRAY)}
     return Checkpoint(
         rounds_done=document["rounds_done"],
-        state=safetensors.numpy.load(arrays),
+        state={name: array for name, array in named.items() if name not in worlds},
         spent=document["spent"],
+        under_way={name.removeprefix(WORLD_ARRAY): named[name] for name in worlds},
         records_bytes=document["records_bytes"],
         chain=document["records"],
     )

@@ -1,4 +1,12 @@
-"""How good each orbit's model is on that orbit's own test samples."""
+"""How good the models in use are on the test samples of their orbits or satellites.
+
+A method serves everyone with one model, or each orbit or satellite with one of its own. In each
+case the accuracy of an orbit is the share of its test samples that are recognised: over satellites,
+that is the mean weighted by their test samples.
+"""
+
+import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,44 +15,68 @@ from fedorbit.learning.engine import Engine
 from fedorbit.learning.parameters import Vector
 from fedorbit.simulation.records import Record, mean
 
+Samples = NDArray[np.int64]
+
 
 class Evaluator:
-    """Evaluates orbit models; a model that did not change is not evaluated again."""
+    """Evaluates models; one that did not change is not evaluated again."""
 
-    def __init__(self, engine: Engine, test: tuple[NDArray[np.int64], ...]) -> None:
+    def __init__(
+        self, engine: Engine, test: Sequence[Samples], orbits: Sequence[int] | None = None
+    ) -> None:
+        """`test[i]` are the test samples of client i, `orbits[i]` its orbit: i itself by default.
+
+        Clients are orbits, or satellites.
+        """
         self._engine = engine
         self._test = test
-        self._models: dict[int, Vector] = {}
+        self._orbit_of = range(len(test)) if orbits is None else [int(orbit) for orbit in orbits]
+        self._orbits = max(self._orbit_of) + 1
+        self._digests: dict[int, bytes] = {}
         self._results: dict[int, tuple[int, float]] = {}
 
-    def __call__(self, models: Vector, present: list[int]) -> Record:
-        """Return accuracies in percent and mean losses of the orbits that are present.
+    def __call__(self, models: Vector, active: Sequence[int]) -> Record:
+        """Return accuracies in percent and mean losses of the orbits of active clients.
 
-        None for one that is away or has no test samples.
+        `models` has one row per client, or one for all. None for an orbit without an active client
+        that has test samples.
         """
-        tested = [orbit for orbit in present if len(self._test[orbit])]
-        changed = [
-            orbit
-            for orbit in tested
-            if not (orbit in self._models and np.array_equal(self._models[orbit], models[orbit]))
-        ]
-        results = self._engine.evaluate(
-            [models[orbit] for orbit in changed], [self._test[orbit] for orbit in changed]
-        )
-        for orbit, result in zip(changed, results, strict=True):
-            self._models[orbit], self._results[orbit] = models[orbit].copy(), result
-        accuracy: list[float | None] = [None] * len(models)
-        loss: list[float | None] = [None] * len(models)
-        for orbit in tested:
-            correct, loss_sum = self._results[orbit]
-            accuracy[orbit] = 100.0 * correct / len(self._test[orbit])
-            # A model that has diverged has no loss worth the name, and JSON no word for it.
-            value = loss_sum / len(self._test[orbit])
-            loss[orbit] = value if np.isfinite(value) else None
+        tested = [client for client in active if len(self._test[client])]
+        self._evaluate(models, tested)
+        correct, samples = [0] * self._orbits, [0] * self._orbits
+        losses = [0.0] * self._orbits
+        for client in tested:
+            orbit, (right, loss_sum) = self._orbit_of[client], self._results[client]
+            correct[orbit] += right
+            losses[orbit] += loss_sum
+            samples[orbit] += len(self._test[client])
+        accuracy = [100.0 * c / n if n else None for c, n in zip(correct, samples, strict=True)]
         known = [value for value in accuracy if value is not None]
         return {
             "accuracy": mean(accuracy),
             "spread": max(known) - min(known) if known else None,
             "orbit_accuracy": accuracy,
-            "orbit_loss": loss,
+            # A model that has diverged has no loss worth the name, and JSON no word for it.
+            "orbit_loss": [
+                loss / n if n and np.isfinite(loss) else None
+                for loss, n in zip(losses, samples, strict=True)
+            ],
         }
+
+    def _evaluate(self, models: Vector, clients: Sequence[int]) -> None:
+        """Evaluate what has changed, by its digest: copies of all models would take much memory."""
+        row = {client: 0 if len(models) == 1 else client for client in clients}
+        digests = {
+            n: hashlib.sha256(np.ascontiguousarray(models[n]).data) for n in set(row.values())
+        }
+        found = {client: digests[row[client]].digest() for client in clients}
+        changed = [client for client in clients if self._digests.get(client) != found[client]]
+        results = self._engine.evaluate(
+            [models[row[client]] for client in changed], [self._test[client] for client in changed]
+        )
+        self._results |= zip(changed, results, strict=True)
+        self._digests |= found
+
+
+def _digest(model: Vector) -> bytes:
+    return hashlib.sha256(np.ascontiguousarray(model).data).digest()

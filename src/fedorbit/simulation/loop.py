@@ -2,15 +2,14 @@
 
 import time
 from contextlib import closing, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
 from fedorbit.data.similarity import similarity_coefficient
 from fedorbit.errors import ModelError, RunError
+from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.engine import Engine
 from fedorbit.methods.base import Method
-from fedorbit.methods.fleet import Fleet
 from fedorbit.simulation.checkpoint import Checkpoint, load_newest, save
 from fedorbit.simulation.evaluation import Evaluator
 from fedorbit.simulation.provenance import provenance
@@ -70,7 +69,7 @@ def run_rounds(
         complain_of_idle_satellites(fleet.onboard)
     evaluator = Evaluator(engine, world.partition.test)
     done = _start_or_resume(method, fleet, folder, run)
-    _restore(fleet, done.spent)
+    fleet.restore(done.spent, done.under_way)
     opened = RecordFile(folder, run, done.records_bytes, done.chain)
     try:
         with closing(opened) as records, stopping_on_signals():
@@ -91,7 +90,8 @@ def run_rounds(
 
 def _start_or_resume(method: Method, fleet: Fleet, folder: Path, run: str) -> Checkpoint:
     """Return the newest checkpoint, or a run's beginning; refuse a state of another method."""
-    start = Checkpoint(0, method.start(fleet), {"seconds": 0.0}, 0, chain=run)
+    spent, under_way = fleet.saved()
+    start = Checkpoint(0, method.start(fleet), {**spent, "seconds": 0.0}, under_way, 0, chain=run)
     found = load_newest(folder, run)
     if found is None:
         return start
@@ -123,20 +123,22 @@ def _rounds(
     clock = time.monotonic() - done.spent["seconds"]
     try:
         for t in range(done.rounds_done, run.rounds):
-            state = method.round(done.state, t, fleet)
+            now = fleet.at(t)
+            state = method.round(done.state, now)
             if fleet.onboard is not None:
                 fleet.onboard.begin(t + 1)
             record, records_bytes = None, done.records_bytes
             if (t + 1) % run.evaluate_every == 0 or t + 1 == run.rounds:
-                evaluated = evaluator(method.models(state), fleet.present(t))
-                record = _record(world, t, evaluated, fleet, clock)
+                evaluated = evaluator(method.models(state), now.orbits.present)
+                record = _record(world, now, evaluated, clock)
                 records_bytes = records.append(record)
-                fleet.ledger.epochs = [0] * fleet.orbits
+                fleet.ledger.start_record()
                 if fleet.onboard is not None:
                     fleet.onboard.start_record()
-            spent = {**_spent(fleet), "seconds": time.monotonic() - clock}
+            spent, under_way = fleet.saved()
+            spent["seconds"] = time.monotonic() - clock
             # From here on the round counts: a stop before this line forgets it, after it keeps it.
-            done = Checkpoint(t + 1, state, spent, records_bytes, records.chain)
+            done = Checkpoint(t + 1, state, spent, under_way, records_bytes, records.chain)
             if done.rounds_done % every == 0 or done.rounds_done == run.rounds:
                 save(folder, run_id, done)
                 saved = done.rounds_done
@@ -151,30 +153,23 @@ def _rounds(
     return done
 
 
-def _record(world: World, t: int, evaluated: Record, fleet: Fleet, clock: float) -> Record:
+def _record(world: World, now: Now, evaluated: Record, clock: float) -> Record:
+    onboard = now.fleet.onboard
     return {
-        "round": t,
-        "visible": fleet.visible(t),
-        **({"present": fleet.present(t)} if world.config.events else {}),
+        "round": now.t,
+        "visible": now.orbits.visible,
+        **({"present": now.orbits.present} if world.config.events else {}),
         **evaluated,
-        **asdict(fleet.ledger),
-        **(fleet.onboard.record() if fleet.onboard is not None else {}),
+        **_recorded(now.fleet.ledger.saved()),
+        **(onboard.record() if onboard is not None else {}),
         "seconds": round(time.monotonic() - clock, 3),
     }
 
 
-def _spent(fleet: Fleet) -> dict[str, Any]:
-    """What a checkpoint keeps of a fleet; clocks and batteries only where there are any."""
-    onboard = {} if fleet.onboard is None else {"onboard": fleet.onboard.saved()}
-    return {**asdict(fleet.ledger), **onboard}
-
-
-def _restore(fleet: Fleet, spent: dict[str, Any]) -> None:
-    for key, value in spent.items():
-        if key == "onboard" and fleet.onboard is not None:
-            fleet.onboard.restore(value)
-        elif key != "seconds":
-            setattr(fleet.ledger, key, value)
+def _recorded(ledger: dict[str, Any]) -> dict[str, Any]:
+    """Return a ledger under the names that records have."""
+    names = {"to_ground_bytes": "gs_uplink_bytes", "from_ground_bytes": "gs_downlink_bytes"}
+    return {names.get(key, key): value for key, value in ledger.items()}
 
 
 def _summary(
@@ -186,20 +181,21 @@ def _summary(
     done: Checkpoint,
     backend: str,
 ) -> dict[str, Any]:
-    spent = {k: v for k, v in done.spent.items() if k not in ("epochs", "onboard")}
-    fedavg_bytes = fleet.fedavg_uplink_bytes(done.rounds_done)
-    last = done.rounds_done - 1
-    similarity = similarity_coefficient(fleet.orbit_class_counts(last)[fleet.present(last)])
+    spent = {k: v for k, v in _recorded(done.spent["ledger"]).items() if k != "epochs"}
+    fedavg_bytes = fleet.fedavg_to_ground_bytes(done.rounds_done)
+    last = fleet.at(done.rounds_done - 1)
+    similarity = similarity_coefficient(last.orbits.class_counts[last.orbits.present])
     events = [event.model_dump(exclude_none=True) for event in world.config.events]
     return {
         "method": name,
         **headline(read_records(folder)),
         "similarity": similarity,
-        **method.facts(done.state, last, fleet),
+        **method.facts(done.state, last),
         "rounds": done.rounds_done,
         "links": fleet.links,
         **({"events": events} if events else {}),
         **spent,
+        "seconds": done.spent["seconds"],
         "uplink_vs_fedavg": spent["gs_uplink_bytes"] / fedavg_bytes if fedavg_bytes else None,
         "parameters": fleet.layout.size,
         "tau_max": fleet.tau_max,

@@ -225,15 +225,53 @@ class TallyShape(TypedDict):
 
 
 @with_config(STRICT)
-class SpentShape(TypedDict):
+class LedgerShape(TypedDict):
     """What a run had spent when a checkpoint was written."""
 
     samples_trained: Count
-    gs_uplink_bytes: Count
-    gs_downlink_bytes: Count
+    to_ground_bytes: Count
+    from_ground_bytes: Count
     isl_bytes: Count
     unlinked_bytes: Count
     epochs: list[Count]
+
+
+Facts = dict[str, bool | int | float | str]
+
+
+@with_config(STRICT)
+class MailShape(TypedDict):
+    """A message under way; `payload` names its array."""
+
+    source: Count
+    target: Count
+    payload: str
+    sent: Count
+    arrival: Count
+    about: Facts
+
+
+@with_config(STRICT)
+class JobShape(TypedDict):
+    """A job under way; `start`, `model` and `extra` name arrays."""
+
+    satellite: Count
+    begun: Count
+    end_s: float
+    about: Facts
+    start: str
+    model: str
+    steps: Count
+    extra: dict[str, str]
+
+
+@with_config(STRICT)
+class SpentShape(TypedDict):
+    """The world's part of a checkpoint: what was spent, and what is under way."""
+
+    ledger: LedgerShape
+    mail: list[MailShape]
+    jobs: list[JobShape]
     onboard: NotRequired[TallyShape]
     seconds: float
 

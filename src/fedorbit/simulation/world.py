@@ -1,7 +1,7 @@
 """Everything that a configuration fixes before the first round; shared by its methods."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +14,7 @@ from fedorbit.config import Config
 from fedorbit.data.cache import Dataset
 from fedorbit.data.partition import Partition
 from fedorbit.errors import ConfigError
+from fedorbit.fleet import BYTES_PER_PARAMETER, Fleet, Onboard, TrainingPlan
 from fedorbit.hardware import Hardware
 from fedorbit.learning.backends import Backend, make_trainer, resolve_backend
 from fedorbit.learning.engine import Engine, LocalEngine
@@ -21,10 +22,9 @@ from fedorbit.learning.jobs import SgdSettings, TrainingData, standardisation
 from fedorbit.learning.models import ModelSpec, model_spec
 from fedorbit.learning.ray_worker import ImagesOnNodes, Workshop, probe
 from fedorbit.learning.torch_trainer import Trainer
-from fedorbit.methods.fleet import BYTES_PER_PARAMETER, Fleet, TrainingPlan
-from fedorbit.methods.onboard import Onboard
+from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.service import Service
-from fedorbit.orbits.visibility import Schedule
+from fedorbit.orbits.visibility import Schedule, StationArrays, time_chunks
 from fedorbit.presence import Presence
 from fedorbit.progress import Progress
 from fedorbit.scenario import (
@@ -34,6 +34,7 @@ from fedorbit.scenario import (
     build_presence,
     build_schedule,
     build_service,
+    build_stations,
     has_rates,
     image_shape,
     load_dataset,
@@ -56,6 +57,8 @@ class World:
     data: TrainingData
     initial_model: NDArray[np.float32]
     presence: Presence
+    in_contact: Callable[[], NDArray[np.bool_]]
+    """Contacts `[round, satellite, station]` of orbits in the schedule; sampled when needed."""
     hardware: Hardware | None = None
     """Speed and power on board, where the configuration has them."""
     service: Service | None = None
@@ -145,12 +148,15 @@ class World:
             orbit_of_satellite=self.partition.orbit_of_satellite,
             class_counts=self.partition.train_counts(self.data.labels, self.spec.classes),
             visible=self.schedule.visible,
+            servers=len(self.config.stations),
+            in_contact=self.in_contact,
             presence=self.presence,
             tau_max=self.tau_max,
             plan=TrainingPlan(
                 training.epochs, training.intra_rounds, training.rate, training.rate_decay
             ),
             links=self.config.run.links,
+            round_s=self.config.schedule.round_s,
             hardware=self.hardware,
             models_trained=models_trained,
         )
@@ -195,9 +201,27 @@ def build_world(config: Config, progress: Progress | None = None) -> World:
         ),
         initial_model=spec.initial_vector(config.seed),
         presence=presence,
+        in_contact=lambda: _contacts(config, constellation, schedule),
         hardware=build_hardware(config, constellation, progress),
         service=service,
     )
+
+
+def _contacts(
+    config: Config, constellation: Constellation, schedule: Schedule
+) -> NDArray[np.bool_]:
+    """Sample which station sees which satellite, `[round, satellite, station]`.
+
+    Where links have rates, a round that is too short for its orbit is no contact of its satellites.
+    """
+    arrays = StationArrays.of(build_stations(config), constellation.geoid)
+    shape = constellation.satellites, len(config.stations)
+    seen = np.empty((schedule.rounds, *shape), dtype=np.bool_)
+    for rows in time_chunks(schedule.rounds, shape[0] * shape[1], "sampling contacts"):
+        sines = arrays.sin_elevation(constellation.r_ecef_km(schedule.times_s[rows]))
+        np.greater_equal(sines, arrays.sin_min_elevation, out=seen[rows])
+    seen &= schedule.visible[:, constellation.orbit_of_satellite, None]
+    return seen
 
 
 def model_bytes(config: Config) -> int:

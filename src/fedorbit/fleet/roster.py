@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.presence import Presence
+
 Ints = NDArray[np.int64]
 
 
@@ -51,3 +53,22 @@ class Roster:
             orbit_samples=orbit_samples,
             trainers=trainers,
         )
+
+
+class Rosters:
+    """The roster of every round; worked out anew at an event only, from presence alone."""
+
+    def __init__(self, presence: Presence, class_counts: Ints, orbit_of_satellite: Ints) -> None:
+        self.presence = presence
+        self._class_counts, self._orbit_of_satellite = class_counts, orbit_of_satellite
+        self._orbits = int(orbit_of_satellite[-1]) + 1
+        self._last: tuple[int, Roster] | None = None
+
+    def at(self, t: int) -> Roster:
+        """Who is active in round t and what they hold."""
+        segment = self.presence.segment(t)
+        if self._last is None or self._last[0] != segment:
+            there = self.presence.satellites[segment]
+            roster = Roster.of(there, self._class_counts, self._orbit_of_satellite, self._orbits)
+            self._last = segment, roster
+        return self._last[1]

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from fedorbit.errors import RunError
+from fedorbit.fleet import Onboard
 from fedorbit.hardware import Hardware, Power
 from fedorbit.learning.jobs import LocalJob
 from fedorbit.learning.rules import Coupled
 from fedorbit.methods import Method, make_method
 from fedorbit.methods.fedorbit import FedOrbit
-from fedorbit.methods.onboard import Onboard
 from fedorbit.presence import Presence
 from fedorbit.testing import (
     SCARCE_POWER,
@@ -19,8 +19,8 @@ from fedorbit.testing import (
     assert_same,
     fleet_of,
     play,
-    play_on_board,
     small_world,
+    snapshots,
 )
 
 ORBIT_OF_SATELLITE = np.array([0, 0, 1])
@@ -86,7 +86,9 @@ def test_exchanging_models_takes_time() -> None:
     # 125 kB are 1 Mbit: half a second at 2 Mbit/s, out and back between two satellites.
     onboard = onboard_of(isl_mbps=2.0)
     granted(onboard, jobs(3, 0, 1), jobs(1, 2))
+    onboard.exchange(0, models=1, others=1)
     granted(onboard, jobs(1, 0, 1, rule=Coupled(MODEL, 0.5)))  # two models: 2 x 10 s and 2 x 1 s
+    onboard.exchange(0, models=2, others=1)
     onboard.begin(1)
     assert onboard.record() == {"onboard_s": [31.0 + 22.0, 20.0]}
 
@@ -105,7 +107,9 @@ def test_a_deadline_leaves_time_to_exchange_models() -> None:
     # Of 100 s, exchanges of 20 s each are kept free: 2 x 1 Mbit at 0.1 Mbit/s.
     onboard = onboard_of(deadline=True, isl_mbps=0.1)
     assert granted(onboard, jobs(6, 0, 1, to_come=1)) == [[3, 6]]  # 60 s in two halves: 3 passes
+    onboard.exchange(0, models=1, others=1)
     assert granted(onboard, jobs(6, 0, 1)) == [[3, 6]]  # 30 + 20 s are over, 50 - 20 are left
+    onboard.exchange(0, models=1, others=1)
     onboard.begin(1)
     assert onboard.record()["onboard_s"] == [100.0, 0.0]
 
@@ -262,9 +266,9 @@ def test_a_satellite_without_power_is_as_good_as_away(name: str) -> None:
     sizes = [len(part) for part in small_world().partition.train]
     idle = max(range(2), key=lambda k: sizes[k])
     speeds = [1e-6 if k == idle else 1e6 for k in range(6)]
-    without_power = play_on_board(method, small_world(onboard=draining(speeds)))
+    without_power = play(method, small_world(onboard=draining(speeds)))
     away = play(method, small_world(events=[{"round": 0, "kind": "leave", "satellite": idle}]))
-    for (one, _), other in zip(without_power, away, strict=True):
+    for one, other in zip(without_power, away, strict=True):
         assert_same(one, other)
 
 
@@ -278,9 +282,9 @@ def test_who_has_enough_for_one_of_two_models_sits_out(name: str, scarce: str) -
     enough_s = 3600.0 if scarce == "power" else 300.0  # of 1 Wh at 1 W, or of a round
     speeds = [sizes[k] / (0.7 * enough_s) if k == idle else 1e6 for k in range(6)]
     onboard = {"power": draining(speeds), "time": {"samples_per_s": speeds, "deadline": True}}
-    scarcely = play_on_board(method, small_world(onboard=onboard[scarce]))
+    scarcely = play(method, small_world(onboard=onboard[scarce]))
     away = play(method, small_world(events=[{"round": 0, "kind": "leave", "satellite": idle}]))
-    for (one, _), other in zip(scarcely, away, strict=True):
+    for one, other in zip(scarcely, away, strict=True):
         assert_same(one, other)
 
 
@@ -292,7 +296,7 @@ def test_fedorbit_when_time_is_short() -> None:
     pass_s = np.array([60.0, 200.0, 60.0, 400.0, 60.0, 100.0])
     hurry = {"samples_per_s": (sizes / pass_s).tolist(), "deadline": True}
     with fleet_of(small_world(always, onboard=hurry)) as fleet:
-        after = FedOrbit().round(FedOrbit().start(fleet), 0, fleet)
+        after = FedOrbit().round(FedOrbit().start(fleet), fleet.at(0))
         assert fleet.onboard is not None
         fleet.onboard.begin(1)
         told, ledger = fleet.onboard.record(), fleet.ledger
@@ -316,10 +320,10 @@ def test_weights_at_the_ground_are_those_who_trained() -> None:
     sizes = [len(part) for part in small_world().partition.train]
     speeds = [1e-6, 1e6, 1e-6, 1e-6, 1e6, 1e6]
     with fleet_of(small_world(onboard=draining(speeds))) as fleet:
-        assert fleet.trained_samples(0).tolist() == [sizes[1], 0, sizes[4] + sizes[5]]
-        assert fleet.orbit_samples(0).tolist() == [sum(sizes[k : k + 2]) for k in (0, 2, 4)]
+        assert fleet.at(0).orbits.trained_samples.tolist() == [sizes[1], 0, sizes[4] + sizes[5]]
+        assert fleet.at(0).orbits.samples.tolist() == [sum(sizes[k : k + 2]) for k in (0, 2, 4)]
     with fleet_of(small_world()) as fleet:
-        assert fleet.trained_samples(0).tolist() == fleet.orbit_samples(0).tolist()
+        assert fleet.at(0).orbits.trained_samples.tolist() == fleet.at(0).orbits.samples.tolist()
 
 
 @pytest.mark.parametrize(
@@ -328,5 +332,5 @@ def test_weights_at_the_ground_are_those_who_trained() -> None:
 def test_the_small_worlds_limits_bite(method: Method) -> None:
     """The conformance suite says nothing about limits that nobody feels."""
     for onboard in (SCARCE_POWER, SCARCE_TIME):
-        last = play_on_board(method, small_world(onboard=onboard))[-1][1]
+        last = snapshots(method, small_world(onboard=onboard))[-1].world["onboard"]
         assert 0 < last["done"] < last["asked"]

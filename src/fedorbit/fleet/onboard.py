@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.errors import RunError
+from fedorbit.fleet.roster import Ints
 from fedorbit.hardware import Floats, Hardware, transfer_s
 from fedorbit.learning.jobs import LocalJob
-from fedorbit.methods.roster import Ints
 from fedorbit.presence import Presence
 
 ROUNDING = 1e-9
@@ -217,8 +217,39 @@ class Onboard:
                     replace(job, epochs=rations[job.satellite].of(job.epochs))
                     for job in wave[place]
                 ]
-                self._book(orbit, granted[place], neighbours)
+                for job in granted[place]:
+                    self._book(orbit, job)
+                self._elapsed_s[orbit] += max(map(self.training_s, granted[place]))
         return granted
+
+    def grant_begun(self, t: int, jobs: Sequence[LocalJob]) -> list[LocalJob]:
+        """Cut jobs that may take longer than a round to what batteries can pay for now.
+
+        They are not on the round's clock: no deadline cuts them, and no orbit waits for them.
+        """
+        self.begin(t)
+        granted = []
+        for job in jobs:
+            job = replace(job, epochs=min(job.epochs, self._affordable(job)))
+            self._book(int(self._orbit_of_satellite[job.satellite]), job)
+            granted.append(job)
+        return granted
+
+    def _affordable(self, job: LocalJob) -> int:
+        """Epochs of a job that the satellite's charge pays for."""
+        power, epoch_s = self.hardware.power, job.models * float(self._pass_s[job.satellite])
+        if power is None or not epoch_s:
+            return job.epochs
+        left_j = self._charge_j[job.satellite] - self._drawn_j[job.satellite]
+        return int(max(left_j, 0.0) / (power.training_w * epoch_s) + ROUNDING)
+
+    def training_s(self, job: LocalJob) -> float:
+        """Seconds that a job takes on board."""
+        return float(job.models * job.epochs * self._pass_s[job.satellite])
+
+    def exchange(self, orbit: int, models: int, others: int) -> None:
+        """Book the time that the satellites of an orbit take to bring their models together."""
+        self._elapsed_s[orbit] += others * self.exchange_s(models)
 
     def _rations(
         self, orbit: int, groups: list[list[LocalJob]], neighbours: int
@@ -249,18 +280,12 @@ class Onboard:
             )
         return rations
 
-    def _book(self, orbit: int, jobs: list[LocalJob], neighbours: int) -> None:
-        power, slowest_s = self.hardware.power, 0.0
-        for job in jobs:
-            busy_s = float(job.models * job.epochs * self._pass_s[job.satellite])
-            slowest_s = max(slowest_s, busy_s)
-            if power is not None:
-                self._drawn_j[job.satellite] += power.training_w * busy_s
-            self._tally.epochs_done[orbit] += job.models * job.epochs
-            self._tally.done += job.models * job.epochs
-            self._samples_trained[orbit] += job.epochs * int(self._samples[job.satellite])
-        if slowest_s:
-            self._elapsed_s[orbit] += slowest_s + neighbours * self.exchange_s(jobs[0].models)
+    def _book(self, orbit: int, job: LocalJob) -> None:
+        if self.hardware.power is not None:
+            self._drawn_j[job.satellite] += self.hardware.power.training_w * self.training_s(job)
+        self._tally.epochs_done[orbit] += job.models * job.epochs
+        self._tally.done += job.models * job.epochs
+        self._samples_trained[orbit] += job.epochs * int(self._samples[job.satellite])
 
     # --- What is told and kept --------------------------------------------------------------------
 

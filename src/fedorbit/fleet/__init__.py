@@ -1,0 +1,20 @@
+"""The world as a method may see it: satellites, servers, links, training, one slot at a time."""
+
+from fedorbit.fleet.fleet import Fleet, TrainingPlan
+from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, Ledger
+from fedorbit.fleet.network import Mail
+from fedorbit.fleet.now import Now, Window
+from fedorbit.fleet.onboard import Onboard
+from fedorbit.fleet.training import Finished
+
+__all__ = [
+    "BYTES_PER_PARAMETER",
+    "Finished",
+    "Fleet",
+    "Ledger",
+    "Mail",
+    "Now",
+    "Onboard",
+    "TrainingPlan",
+    "Window",
+]

@@ -1,0 +1,156 @@
+"""A constellation with data on board and servers on the ground, for the length of a run.
+
+`Fleet` knows what does not change from slot to slot. What does is behind `Fleet.at(t)`: one slot,
+`Now`, through which alone a method trains and moves anything. What is under way (mail, jobs begun,
+charges) and what was spent belong to the fleet, and to its part of a checkpoint.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedorbit.fleet.keeping import Arrays
+from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, Ledger
+from fedorbit.fleet.network import Flags, Links, Network
+from fedorbit.fleet.now import Now
+from fedorbit.fleet.onboard import Onboard
+from fedorbit.fleet.roster import Ints, Rosters
+from fedorbit.fleet.training import Training
+from fedorbit.hardware import Hardware
+from fedorbit.learning.engine import Engine
+from fedorbit.learning.parameters import ParameterLayout, Vector
+from fedorbit.presence import Presence
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What all methods share: E_base epochs, and the rate eta_t = rate x decay^t."""
+
+    epochs: int = 5
+    intra_rounds: int = 1
+    initial_rate: float = 0.01
+    rate_decay: float = 0.998
+
+    def rate(self, t: int) -> float:
+        """Learning rate of round t."""
+        return float(self.initial_rate * self.rate_decay**t)
+
+
+class Fleet:
+    """Satellites in orbits, with data on board, and servers."""
+
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        layout: ParameterLayout,
+        initial_model: Vector,
+        orbit_of_satellite: Ints,
+        class_counts: Ints,
+        visible: Flags,
+        servers: int,
+        in_contact: Callable[[], Flags],
+        presence: Presence,
+        tau_max: int,
+        plan: TrainingPlan,
+        links: Links,
+        round_s: float,
+        hardware: Hardware | None = None,
+        models_trained: int = 1,
+    ) -> None:
+        """`visible[slot, orbit]`; `in_contact()` returns contacts `[slot, satellite, server]`."""
+        self.layout, self.plan, self.links, self.tau_max = layout, plan, links, tau_max
+        self.orbit_of_satellite, self.round_s = orbit_of_satellite, round_s
+        self.visible = visible
+        self.classes = int(class_counts.shape[1])
+        self._initial_model = initial_model
+        self.rosters = Rosters(presence, class_counts, orbit_of_satellite)
+        self.launch_round = _launch_rounds(presence, orbit_of_satellite, len(visible))
+        self.dark_since = _dark_since(visible, self.launch_round)
+        self.ledger = Ledger(epochs=[0] * visible.shape[1])
+        """What was spent so far."""
+        self.network = Network(
+            links=links,
+            slots=len(visible),
+            servers=servers,
+            in_contact=in_contact,
+            orbit_of_satellite=orbit_of_satellite,
+            presence=presence,
+            ledger=self.ledger,
+        )
+        self.onboard: Onboard | None = None
+        """Clocks and batteries, where the configuration has them."""
+        if hardware is not None:
+            self.onboard = Onboard(
+                hardware,
+                class_counts.sum(axis=1),
+                orbit_of_satellite,
+                presence,
+                BYTES_PER_PARAMETER * layout.size,
+                models_trained,
+            )
+        self.training = Training(
+            engine, self.rosters, orbit_of_satellite, round_s, self.onboard, self.ledger
+        )
+
+    @property
+    def orbits(self) -> int:
+        """Number of orbits, L."""
+        return self.visible.shape[1]
+
+    @property
+    def satellites(self) -> int:
+        """Number of satellites, K."""
+        return len(self.orbit_of_satellite)
+
+    @property
+    def servers(self) -> range:
+        """Node numbers of the servers."""
+        return range(self.satellites, self.satellites + self.network.servers)
+
+    def initial_model(self) -> Vector:
+        """Return w(0), the same on all nodes."""
+        return self._initial_model.copy()
+
+    def at(self, t: int) -> Now:
+        """Return slot t."""
+        return Now(self, t)
+
+    def fedavg_to_ground_bytes(self, rounds: int) -> int:
+        """What FedAvg would send to the ground in as many rounds: one model per visible orbit."""
+        return int(self.visible[:rounds].sum()) * BYTES_PER_PARAMETER * self.layout.size
+
+    # --- Checkpoints ----------------------------------------------------------------------------
+
+    def saved(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the fleet's part of a checkpoint: plain values, and arrays by name."""
+        mail, payloads = self.network.saved()
+        jobs, models = self.training.saved()
+        onboard = {} if self.onboard is None else {"onboard": self.onboard.saved()}
+        values = {"ledger": self.ledger.saved(), "mail": mail, "jobs": jobs, **onboard}
+        return values, {**payloads, **models}
+
+    def restore(self, values: dict[str, Any], arrays: Arrays) -> None:
+        """Continue from what a checkpoint kept."""
+        self.ledger.restore(values["ledger"])
+        self.network.restore(values["mail"], arrays)
+        self.training.restore(values["jobs"], arrays)
+        if self.onboard is not None:
+            self.onboard.restore(values["onboard"])
+
+
+def _launch_rounds(presence: Presence, orbit_of_satellite: Ints, rounds: int) -> Ints:
+    """First round in which each orbit is active; `rounds` for one that never is."""
+    there = presence.orbits(orbit_of_satellite)
+    return np.where(there.any(axis=0), presence.begins[there.argmax(axis=0)], rounds)
+
+
+def _dark_since(visible: Flags, launch_round: Ints) -> NDArray[np.int32]:
+    """For each moment before a round, the round after the last contact, or that of launch."""
+    after = np.arange(1, len(visible) + 1, dtype=np.int32)[:, None]
+    since = np.zeros((len(visible) + 1, visible.shape[1]), dtype=np.int32)
+    np.maximum.accumulate(np.where(visible, after, 0), axis=0, out=since[1:])
+    return np.maximum(since, launch_round.astype(np.int32))

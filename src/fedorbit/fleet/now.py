@@ -1,0 +1,171 @@
+"""One slot of the world, as a method sees it, and the only way in which anything moves.
+
+now.satellites_of(server), now.servers_of(k), now.neighbours(k), now.window(a, b)
+now.send(source, target, vector, **about) -> slot of arrival; now.inbox(node)
+now.train(jobs), now.run(programs)     training within the slot
+now.begin(jobs), now.finished()        training that takes as long as it takes on board
+now.orbits                             the orbit tier of the three-tier methods
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+
+from fedorbit.fleet.facts import Fact
+from fedorbit.fleet.network import Mail
+from fedorbit.fleet.orbits import OrbitTier
+from fedorbit.fleet.roster import Ints
+from fedorbit.fleet.training import Finished, batch
+from fedorbit.learning.engine import Program
+from fedorbit.learning.jobs import EVERYBODY, LocalJob, Trained
+from fedorbit.learning.parameters import Vector
+from fedorbit.learning.rules import PLAIN, Rule
+
+if TYPE_CHECKING:
+    from fedorbit.fleet.fleet import Fleet
+
+Result = TypeVar("Result")
+
+
+class Window(NamedTuple):
+    """A contact: the slots in which two nodes have a link, the second one excluded."""
+
+    begin: int
+    end: int
+
+
+class Now:
+    """Slot `t`."""
+
+    def __init__(self, fleet: "Fleet", t: int) -> None:
+        self.fleet, self.t = fleet, t
+        self._roster = fleet.rosters.at(t)
+
+    # --- What there is --------------------------------------------------------------------------
+
+    @cached_property
+    def orbits(self) -> OrbitTier:
+        """Orbits as units: what the three-tier methods use."""
+        return OrbitTier(self.fleet, self.t, self._roster)
+
+    @property
+    def rate(self) -> float:
+        """Learning rate of this slot, eta_t."""
+        return self.fleet.plan.rate(self.t)
+
+    @property
+    def satellites(self) -> list[int]:
+        """Active satellites."""
+        presence = self.fleet.rosters.presence
+        return [int(k) for k in np.flatnonzero(presence.during(self.t))]
+
+    @property
+    def servers(self) -> range:
+        """Node numbers of the servers."""
+        return self.fleet.servers
+
+    @property
+    def samples(self) -> Ints:
+        """Training samples of each satellite, n_k."""
+        return self._roster.samples
+
+    @property
+    def class_counts(self) -> Ints:
+        """Training samples `[satellite, class]`: s_kc of `eq:m_strength`."""
+        return self._roster.class_counts
+
+    # --- Links ----------------------------------------------------------------------------------
+
+    def satellites_of(self, server: int | None = None) -> list[int]:
+        """Active satellites in contact with a server, or with any."""
+        return self.fleet.network.satellites_of(self.t, server)
+
+    def servers_of(self, satellite: int) -> list[int]:
+        """Servers in contact with a satellite."""
+        return self.fleet.network.servers_of(self.t, satellite)
+
+    def neighbours(self, satellite: int) -> list[int]:
+        """Active satellites that have a link to this one."""
+        return self.fleet.network.neighbours(self.t, satellite)
+
+    def window(self, a: int, b: int) -> Window | None:
+        """Return the contact of two nodes that is under way or comes next: orbits are known."""
+        linked = self.fleet.network.linked_from(self.t, a, b)
+        if not linked.any():
+            return None
+        begin = int(linked.argmax())
+        lost = np.flatnonzero(~linked[begin:])
+        end = begin + int(lost[0]) if len(lost) else len(linked)
+        return Window(self.t + begin, self.t + end)
+
+    # --- Messages -------------------------------------------------------------------------------
+
+    def send(
+        self, source: int, target: int, vector: Vector, *, wait: bool = False, **about: Fact
+    ) -> int | None:
+        """Send a vector, with facts written on it; return the slot in which it arrives.
+
+        Without a link in this slot, `wait` keeps it where it is until the next contact; None if
+        there is none any more. Without `wait` it is a `LinkError`; with ideal links it arrives all
+        the same and is counted as unlinked. Servers reach each other at any time, at no cost.
+        """
+        return self.fleet.network.send(self.t, source, target, vector, wait, about)
+
+    def inbox(self, node: int) -> list[Mail]:
+        """Take what has arrived at a node."""
+        return self.fleet.network.receive(self.t, node)
+
+    # --- Training -------------------------------------------------------------------------------
+
+    def job(
+        self,
+        satellite: int,
+        start: Vector,
+        *,
+        epochs: int | None = None,
+        rate: float | None = None,
+        purpose: int = 0,
+        rule: Rule = PLAIN,
+    ) -> LocalJob:
+        """Make a job for one satellite; epochs and rate are the run's unless given.
+
+        `purpose` tells several trainings of one slot apart.
+        """
+        epochs = self.fleet.plan.epochs if epochs is None else epochs
+        if self.fleet.onboard is not None:
+            orbit = int(self.fleet.orbit_of_satellite[satellite])
+            self.fleet.onboard.ask(orbit, self.t, rule.models * epochs, 1)
+        rate = self.rate if rate is None else rate
+        return LocalJob(satellite, start, epochs, rate, (self.t, 0, purpose), rule)
+
+    def pooled_jobs(self, start: Vector, *, epochs: int) -> list[LocalJob]:
+        """Make one job on the samples of all active satellites, if they have any."""
+        if not self.samples.any():
+            return []
+        presence = self.fleet.rosters.presence
+        segment = presence.segment(self.t)
+        whole = bool(presence.satellites[segment].all())
+        pool = EVERYBODY if whole else self.fleet.satellites + segment
+        return [LocalJob(pool, start, epochs, self.rate, key=(self.t,))]
+
+    def train(self, jobs: Sequence[LocalJob]) -> list[Trained]:
+        """Train within this slot."""
+        return self.run({0: batch(list(jobs))})[0]
+
+    def run(self, programs: Mapping[int, Program[Result]]) -> dict[int, Result]:
+        """Run training programs side by side within this slot; see `learning/programs.py`."""
+        return self.fleet.training.run(programs)
+
+    def begin(self, jobs: Sequence[LocalJob], about: Sequence[Mapping[str, Fact]] = ()) -> None:
+        """Begin jobs that take as long as they take on board; `about` notes facts on each."""
+        self.fleet.training.begin(self.t, jobs, about or [{} for _ in jobs])
+
+    def finished(self) -> list[Finished]:
+        """Take what satellites have finished since the slot before."""
+        return self.fleet.training.finished(self.t)
+
+    def is_busy(self, satellite: int) -> bool:
+        """Tell whether a satellite has a job under way."""
+        return self.fleet.training.is_busy(satellite)

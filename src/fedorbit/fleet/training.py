@@ -1,0 +1,240 @@
+"""Local training as a method asks for it: within a slot, or begun now and finished later.
+
+What is trained is booked here, per orbit: samples and epochs. Bytes over links are not: an exchange
+is something that a method asks for, not something that training implies.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fedorbit.errors import ModelError
+from fedorbit.fleet.facts import Fact, plain
+from fedorbit.fleet.keeping import Arrays, Shelf, kept
+from fedorbit.fleet.ledger import Ledger
+from fedorbit.fleet.onboard import Onboard
+from fedorbit.fleet.roster import Ints, Rosters
+from fedorbit.learning.engine import Engine, Program
+from fedorbit.learning.jobs import LocalJob, Trained
+from fedorbit.learning.parameters import Vector
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A job that was begun on board and has ended, or is under way."""
+
+    satellite: int
+    start: Vector
+    trained: Trained
+    begun: int
+    """Slot in which it was begun."""
+    end_s: float
+    """Moment at which it ends, in seconds since the run's start."""
+    about: dict[str, Fact]
+    """What the method noted about it."""
+
+    @property
+    def model(self) -> Vector:
+        """The trained model."""
+        return self.trained.model
+
+    @property
+    def update(self) -> Vector:
+        """How far training moved the model."""
+        return self.trained.model - self.start
+
+
+class Training:
+    """Runs jobs on the engine, limited by what is on board where that is modelled."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        rosters: Rosters,
+        orbit_of_satellite: Ints,
+        round_s: float,
+        onboard: Onboard | None,
+        ledger: Ledger,
+    ) -> None:
+        self._engine, self._rosters, self._onboard = engine, rosters, onboard
+        self._orbit_of_satellite = orbit_of_satellite
+        self._round_s = round_s
+        self._ledger = ledger
+        self._under_way: list[Finished] = []
+
+    # --- Within a slot --------------------------------------------------------------------------
+
+    def run(self, programs: Mapping[int, Program[Result]]) -> dict[int, Result]:
+        """Run training programs side by side; see `learning/programs.py`."""
+        if self._onboard is not None:
+            return self._engine.run({0: self._in_step(programs, self._onboard)})[0]
+        return self._engine.run({key: self._booked(p) for key, p in programs.items()})
+
+    def _in_step(
+        self, programs: Mapping[int, Program[Result]], onboard: Onboard
+    ) -> Program[dict[int, Result]]:
+        """Run programs as one that yields what all of them yield, in their order.
+
+        Time and power are then shared out in the same way whatever the threads do.
+        """
+        results: dict[int, Result] = {}
+        waiting: dict[int, list[LocalJob]] = {}
+
+        def advance(key: int, trained: list[Trained] | None) -> None:
+            program = programs[key]
+            try:
+                waiting[key] = next(program) if trained is None else program.send(trained)
+            except StopIteration as stop:
+                results[key] = stop.value
+
+        for key in programs:
+            advance(key, None)
+        while waiting:
+            wave, waiting = self._granted(waiting, onboard), {}
+            done = iter((yield [job for jobs in wave.values() for job in jobs if job.epochs]))
+            for key, jobs in wave.items():
+                advance(key, [next(done) if job.epochs else Trained.untouched(job) for job in jobs])
+        return results
+
+    def _granted(
+        self, asked: dict[int, list[LocalJob]], onboard: Onboard
+    ) -> dict[int, list[LocalJob]]:
+        """Cut jobs to what satellites can do, and book them; pooled ones are not on board."""
+        granted = {key: list(jobs) for key, jobs in asked.items()}
+        parts: dict[tuple[int, int], list[int]] = defaultdict(list)  # of a program, by orbit
+        for key, jobs in asked.items():
+            for number, job in enumerate(jobs):
+                if not self._is_pooled(job):
+                    parts[key, int(self._orbit_of_satellite[job.satellite])].append(number)
+        wave = [[asked[key][number] for number in numbers] for (key, _), numbers in parts.items()]
+        if wave:
+            roster = self._rosters.at(wave[0][0].key[0])
+            cut = onboard.grant(wave, roster.satellites_of_orbit)
+            for ((key, _), numbers), jobs in zip(parts.items(), cut, strict=True):
+                for number, job in zip(numbers, jobs, strict=True):
+                    granted[key][number] = job
+        for jobs in granted.values():
+            self._book([job for job in jobs if job.epochs])
+        return granted
+
+    def _booked(self, program: Program[Result]) -> Program[Result]:
+        """Pass a program through and book what it trains."""
+        try:
+            jobs = next(program)
+            while True:
+                self._book(jobs)
+                jobs = program.send((yield jobs))
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+
+    def _book(self, jobs: Sequence[LocalJob]) -> None:
+        """Book jobs: samples of each, and for every orbit the epochs of its longest."""
+        epochs: dict[int, int] = defaultdict(int)
+        for job in jobs:
+            roster = self._rosters.at(job.key[0])
+            pooled = self._is_pooled(job)
+            if not pooled:
+                self._require_active(job)
+            samples = roster.samples.sum() if pooled else roster.samples[job.satellite]
+            self._ledger.samples_trained += job.models * job.epochs * int(samples)
+            orbits = roster.orbits if pooled else [int(self._orbit_of_satellite[job.satellite])]
+            for orbit in orbits:
+                epochs[orbit] = max(epochs[orbit], job.models * job.epochs)
+        for orbit, most in epochs.items():
+            self._ledger.epochs[orbit] += most
+
+    def _require_active(self, job: LocalJob) -> None:
+        t = job.key[0]
+        if not self._rosters.presence.active(t, job.satellite):
+            raise ModelError(
+                f"satellite {job.satellite} cannot train in round {t}: it is not active (see "
+                "events); make jobs for now.satellites only"
+            )
+
+    def _is_pooled(self, job: LocalJob) -> bool:
+        return not 0 <= job.satellite < len(self._orbit_of_satellite)
+
+    # --- Longer than a slot ---------------------------------------------------------------------
+
+    def begin(self, t: int, jobs: Sequence[LocalJob], about: Sequence[Mapping[str, Any]]) -> None:
+        """Begin jobs on board in slot t; each ends when its satellite has had the time for it.
+
+        A satellite does one job after the other. Without a speed on board training takes no time,
+        and the job has ended when the next slot begins.
+        """
+        if self._onboard is not None:
+            jobs = self._onboard.grant_begun(t, jobs)
+        working = [job for job in jobs if job.epochs]
+        self._book(working)
+        done = iter(self._engine.run({0: batch(working)})[0])
+        for job, facts in zip(jobs, about, strict=True):
+            trained = next(done) if job.epochs else Trained.untouched(job)
+            start = kept(job.start, self._under_way[-1].start if self._under_way else None)
+            busy = [work.end_s for work in self._under_way if work.satellite == job.satellite]
+            seconds = 0.0 if self._onboard is None else self._onboard.training_s(job)
+            end_s = max([t * self._round_s, *busy]) + seconds
+            self._under_way.append(Finished(job.satellite, start, trained, t, end_s, plain(facts)))
+
+    def finished(self, t: int) -> list[Finished]:
+        """Hand over what has ended by the beginning of slot t, in the order of its end.
+
+        What an inactive satellite has finished stays on board.
+        """
+        active, now_s = self._rosters.presence.during(t), t * self._round_s
+
+        def has_ended(work: Finished) -> bool:
+            return work.end_s <= now_s and work.begun < t and bool(active[work.satellite])
+
+        ended = [work for work in self._under_way if has_ended(work)]
+        self._under_way = [work for work in self._under_way if not has_ended(work)]
+        return sorted(ended, key=lambda work: (work.end_s, work.satellite))
+
+    def is_busy(self, satellite: int) -> bool:
+        """Tell whether a satellite has a job under way, or one whose result was not collected."""
+        return any(work.satellite == satellite for work in self._under_way)
+
+    # --- Checkpoints ----------------------------------------------------------------------------
+
+    def saved(self) -> tuple[list[dict[str, Any]], Arrays]:
+        """Return jobs under way for a checkpoint: plain values, and arrays by name."""
+        shelf = Shelf("job")
+        jobs = []
+        for work in self._under_way:
+            trained = work.trained
+            # Numbers too are arrays there: to the last bit, and also where one is not finite.
+            extra = {name: shelf.put(np.asarray(value)) for name, value in trained.extra.items()}
+            jobs.append(
+                {
+                    "satellite": work.satellite,
+                    "begun": work.begun,
+                    "end_s": work.end_s,
+                    "about": work.about,
+                    "start": shelf.put(work.start),
+                    "model": shelf.put(trained.model),
+                    "steps": trained.steps,
+                    "extra": extra,
+                }
+            )
+        return jobs, shelf.arrays
+
+    def restore(self, jobs: list[dict[str, Any]], arrays: Arrays) -> None:
+        """Continue with the jobs that a checkpoint kept."""
+        self._under_way = []
+        for job in jobs:
+            extra = {name: arrays[place] for name, place in job["extra"].items()}
+            numbers = {name: value.item() for name, value in extra.items() if not value.ndim}
+            trained = Trained(arrays[job["model"]], job["steps"], {**extra, **numbers})
+            rest = {key: job[key] for key in ("satellite", "begun", "end_s", "about")}
+            self._under_way.append(Finished(start=arrays[job["start"]], trained=trained, **rest))
+
+
+def batch(jobs: list[LocalJob]) -> Program[list[Trained]]:
+    """Return the program that is one batch of jobs."""
+    trained = yield jobs
+    return list(trained)

@@ -1,0 +1,100 @@
+"""Steps that several methods share."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedorbit.fleet import Now
+from fedorbit.learning.engine import Program
+from fedorbit.learning.jobs import Trained
+from fedorbit.learning.parameters import Vector
+from fedorbit.learning.rules import PLAIN, Rule
+from fedorbit.methods.base import State
+from fedorbit.methods.effort import Work
+
+Combine = Callable[[Now, int, Vector, list[Trained]], Vector]
+"""Makes an orbit's model of what its satellites trained, and of the model they started from."""
+
+
+def load_launched(state: State, now: Now, *models: str) -> State:
+    """Load the ground's model into orbits that are launched in this round.
+
+    That happens before the launch and needs no link. `models` name the arrays `[orbit, P]`.
+    """
+    launched = now.orbits.launched
+    if not launched:
+        return state
+    loaded = {name: state[name].copy() for name in models}
+    for array in loaded.values():
+        array[launched] = state["global"]
+    return {**state, **loaded}
+
+
+def mean_by_samples(now: Now, orbit: int, start: Vector, trained: list[Trained]) -> Vector:
+    """Average an orbit's satellites by samples (`eq:intra_orbit`)."""
+    weights = now.samples[now.orbits.trainers(orbit)]
+    return weighted_mean([result.model for result in trained], weights, otherwise=start)
+
+
+def train_orbit(
+    now: Now,
+    orbit: int,
+    start: Vector,
+    work: Work | None = None,
+    *,
+    rate: float | None = None,
+    rule: Rule = PLAIN,
+    purpose: int = 0,
+    combine: Combine = mean_by_samples,
+) -> Program[Vector]:
+    """Train an orbit's satellites from one model and combine them, once per intra-orbit round."""
+    model, (epochs, intra_rounds) = start, work or Work.base(now)
+    for intra_round in range(intra_rounds if epochs else 0):
+        trained = yield from now.orbits.train(
+            orbit,
+            model,
+            epochs=epochs,
+            rate=now.rate if rate is None else rate,
+            intra_round=intra_round,
+            intra_rounds=intra_rounds,
+            purpose=purpose,
+            rule=rule,
+        )
+        model = combine(now, orbit, model, trained)
+        del trained  # before the next ones arrive
+    return model
+
+
+def hand_out(w: Vector, received: Vector, now: Now, orbits: Sequence[int]) -> None:
+    """Send the global model to those of the orbits that do not hold it yet, into `received`."""
+    for orbit in orbits:
+        if not np.array_equal(received[orbit], w):
+            received[orbit] = now.orbits.download(orbit, w)
+
+
+def average_at_ground(now: Now, trained: dict[int, Vector], otherwise: Vector) -> Vector:
+    """Upload orbit models and average them by samples (`eq:fedavg_global`).
+
+    Samples of satellites that could not train, for want of time or power, have no weight.
+    """
+    orbits = sorted(trained)
+    uploads = [now.orbits.upload(orbit, trained[orbit]) for orbit in orbits]
+    return weighted_mean(uploads, now.orbits.trained_samples[orbits], otherwise)
+
+
+def weighted_mean(
+    models: Sequence[Vector] | Vector, weights: NDArray[Any], otherwise: Vector
+) -> Vector:
+    """Average models by weights; `otherwise` where all weights are zero.
+
+    Summed in double precision and in the given order, so that the result is the same everywhere.
+    """
+    total = float(np.sum(weights))
+    if not len(models) or total <= 0.0:
+        return otherwise
+    mean = np.zeros(models[0].shape)
+    for model, weight in zip(models, weights, strict=True):
+        mean += (float(weight) / total) * model
+    return mean.astype(np.float32)

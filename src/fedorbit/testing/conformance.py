@@ -1,0 +1,315 @@
+"""The suite that every method must pass."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedorbit.fleet import Fleet
+from fedorbit.methods.base import Method, State
+from fedorbit.simulation.world import World
+from fedorbit.testing.playing import (
+    Snapshot,
+    counted_messages,
+    play,
+    reached,
+    reloaded,
+    snapshots,
+)
+from fedorbit.testing.worlds import (
+    EVENTS,
+    PATTERN,
+    ROUNDS,
+    SCARCE_POWER,
+    SCARCE_TIME,
+    fleet_of,
+    members,
+    small_world,
+    with_inverted_images,
+)
+
+
+def assert_same(first: State, second: State) -> None:
+    """Check that two states are equal to the last bit."""
+    assert first.keys() == second.keys()
+    for key in first:
+        assert first[key].dtype == second[key].dtype, key
+        np.testing.assert_array_equal(first[key], second[key], err_msg=key)
+
+
+def assert_alike(first: Snapshot, second: Snapshot) -> None:
+    """Check that two snapshots are equal to the last bit."""
+    assert first.round == second.round
+    assert_same(first.state, second.state)
+    assert first.world == second.world
+    assert_same(first.arrays, second.arrays)
+
+
+def differ(first: Snapshot, second: Snapshot) -> bool:
+    """Tell whether anything has learned another model, also if it is still under way."""
+    return any(
+        not np.array_equal(one[key], other[key])
+        for one, other in ((first.state, second.state), (first.arrays, second.arrays))
+        for key in one.keys() & other.keys()
+    )
+
+
+def assert_sound(method: Method, states: list[State], world: World) -> None:
+    """Check that all that the method serves have a finite model after every round."""
+    satellites, orbits = len(world.partition.train), world.schedule.orbits
+    rows = {"everyone": 1, "orbit": orbits, "satellite": satellites}[method.serves]
+    for state in states:
+        models = method.models(state)
+        assert models.shape == (rows, world.spec.layout.size)
+        assert models.dtype == np.float32
+        assert np.isfinite(models).all()
+
+
+def nodes_served(method: Method, fleet: Fleet) -> list[set[int]]:
+    """Return, for each row of `models`, the nodes that hold it: any of them makes it known."""
+    if method.serves == "everyone":
+        return [set(fleet.servers)]
+    if method.serves == "satellite":
+        return [{satellite} for satellite in range(fleet.satellites)]
+    by_orbit = fleet.orbit_of_satellite
+    return [set(np.flatnonzero(by_orbit == orbit).tolist()) for orbit in range(fleet.orbits)]
+
+
+class MethodConformance:
+    """Set `method` in a subclass."""
+
+    method: ClassVar[Method]
+    uses_links: ClassVar[bool] = True
+    """False for references that do not federate, such as a centralised model."""
+    backend: ClassVar[str] = "auto"
+    """Who trains; a suite with "torch" runs without the C kernel."""
+
+    def world(self, visible: NDArray[np.bool_] = PATTERN, **changes: Any) -> World:
+        """Return a small world for this suite."""
+        return small_world(visible, backend=self.backend, **changes)
+
+    def test_is_deterministic(self) -> None:
+        """The same configuration gives the same bits."""
+        first, second = (play(self.method, self.world()) for _ in range(2))
+        assert_same(first[-1], second[-1])
+        assert_sound(self.method, first, self.world())
+
+    def test_learns(self) -> None:
+        """Some orbit's model changes in a world with contacts."""
+        states = play(self.method, self.world())
+        assert not np.array_equal(self.method.models(states[0]), self.method.models(states[-1]))
+
+    def test_workers_change_nothing(self) -> None:
+        """One, two or three threads give the same bits."""
+        world = self.world()
+        alone = play(self.method, world)
+        for workers in (2, 3):
+            for one, several in zip(alone, play(self.method, world, workers), strict=True):
+                assert_same(one, several)
+
+    def test_resumes_from_any_round(self) -> None:
+        """A state that was saved and loaded goes on to the same bits."""
+        self.check_resuming(self.world())
+
+    def check_resuming(self, world: World) -> None:
+        """Compare a run with those that begin from each of its snapshots, saved and loaded."""
+        played = snapshots(self.method, world)
+        for snapshot in played:
+            again = snapshots(self.method, world, resume=reloaded(snapshot))
+            assert_alike(again[-1], played[-1])
+
+    def test_does_not_change_what_it_is_given(self) -> None:
+        """A round returns a new state and leaves the old one alone."""
+        world = self.world()
+        with fleet_of(world) as fleet:
+            state = self.method.start(fleet)
+            for t in range(world.schedule.rounds):
+                before = {key: value.copy() for key, value in state.items()}
+                after = self.method.round(state, fleet.at(t))
+                assert_same(state, before)
+                self.method.models(after)
+                state = after
+
+    def test_survives_satellites_without_samples(self) -> None:
+        """With hardly any data, satellites and whole orbits have nothing to train on."""
+        world = self.world(satellites_per_plane=4, samples=12)
+        assert any(len(part) == 0 for part in world.partition.train)
+        assert_sound(self.method, play(self.method, world), world)
+
+    def test_a_single_orbit(self) -> None:
+        """One orbit is a federation too."""
+        world = self.world(PATTERN[:, :1])
+        assert_sound(self.method, play(self.method, world), world)
+
+    def test_a_single_class(self) -> None:
+        """Nothing to tell apart is no reason to fail."""
+        world = self.world(classes=1)
+        assert_sound(self.method, play(self.method, world), world)
+
+    def test_nobody_is_ever_visible(self) -> None:
+        """Without any contact nothing reaches the ground, and nothing breaks."""
+        for links in ("ideal", "causal"):
+            world = self.world(np.zeros((3, 3), dtype=bool), links=links)
+            with fleet_of(world) as fleet:
+                state = self.method.start(fleet)
+                for t in range(3):
+                    state = self.method.round(state, fleet.at(t))
+                assert fleet.ledger.to_ground_bytes == fleet.ledger.from_ground_bytes == 0
+                assert_sound(self.method, [state], world)
+
+    def test_everybody_is_always_visible(self) -> None:
+        """With contacts all the time, ideal and causal links are the same."""
+        always = np.ones((3, 3), dtype=bool)
+        ideal, causal = (
+            play(self.method, self.world(always, links=links)) for links in ("ideal", "causal")
+        )
+        for one, other in zip(ideal, causal, strict=True):
+            assert_same(one, other)
+
+    def test_causal_links_are_respected(self) -> None:
+        """No model moves without a contact (`LinkError` otherwise), and none is booked so."""
+        world = self.world(links="causal")
+        with fleet_of(world) as fleet:
+            state = self.method.start(fleet)
+            for t in range(world.schedule.rounds):
+                state = self.method.round(state, fleet.at(t))
+            assert fleet.ledger.unlinked_bytes == 0
+            if self.uses_links:
+                assert fleet.ledger.to_ground_bytes > 0
+        assert_sound(self.method, [state], world)
+
+    def test_bytes_are_those_of_the_messages(self) -> None:
+        """Every kind of link has carried what was sent over it, no more and no less."""
+        for links, events in product(("ideal", "causal"), ((), EVENTS)):
+            with counted_messages() as counts:
+                last = snapshots(self.method, self.world(links=links, events=events))[-1]
+            ledger = last.world["ledger"]
+            assert {kind: ledger[f"{kind}_bytes"] for kind in counts} == counts
+
+    def test_news_travel_over_links_only(self) -> None:
+        """What a satellite learns reaches another node no earlier than there is a path.
+
+        From every round on, one satellite trains on other images. Models of nodes that no path
+        leads to must be the same as without the change, to the bit. This follows the information
+        itself, whatever a method books or forgets to book.
+        """
+        if not self.uses_links:
+            return
+        world = self.world(links="causal")
+        played, had_effect = snapshots(self.method, world), False
+        for satellite in self.with_most_samples(world):
+            changed = with_inverted_images(world, [satellite])
+            with fleet_of(changed) as fleet:
+                rows = nodes_served(self.method, fleet)
+                paths = [reached(fleet, satellite, begin) for begin in range(ROUNDS)]
+            for begin in range(ROUNDS):
+                altered = snapshots(self.method, changed, resume=reloaded(played[begin]))
+                for known, other in zip(paths[begin], altered[1:], strict=True):
+                    true = played[other.round]
+                    unknown = [row for row, nodes in enumerate(rows) if not nodes & known]
+                    np.testing.assert_array_equal(
+                        self.method.models(true.state)[unknown],
+                        self.method.models(other.state)[unknown],
+                        err_msg=f"round {other.round - 1}: models of the {self.method.serves}s "
+                        f"{unknown} know what satellite {satellite} learns since round {begin}",
+                    )
+                    had_effect |= differ(true, other)
+        assert had_effect, "the change of images must have had an effect at all"
+
+    def with_most_samples(self, world: World) -> Iterator[int]:
+        """One satellite of each orbit."""
+        for orbit in range(world.schedule.orbits):
+            yield max(members(world, orbit), key=lambda k: len(world.partition.train[k]))
+
+    # --- Constellations that change -----------------------------------------------------------
+
+    def test_resumes_across_events(self) -> None:
+        """What an event changes follows from the round alone, not from who saw it happen."""
+        for links in ("ideal", "causal"):
+            self.check_resuming(self.world(links=links, events=EVENTS))
+
+    def test_what_will_happen_changes_nothing_before(self) -> None:
+        """Up to an event a run is the same as without it."""
+        event = {"round": 3, "kind": "leave", "orbit": 1}
+        with_event, without = (play(self.method, self.world(events=e)) for e in ([event], []))
+        for one, other in zip(with_event[:4], without[:4], strict=True):
+            assert_same(one, other)
+
+    def test_a_satellite_that_is_away_trains_nothing(self) -> None:
+        """The images of a satellite that joins in round 5 matter from then on and not before."""
+        world = self.world()
+        joining = max(members(world, 0), key=lambda k: len(world.partition.train[k]))
+        self.check_secrecy([joining], {"round": 5, "kind": "join", "satellite": joining})
+
+    def test_an_orbit_that_is_away_trains_nothing(self) -> None:
+        """The images of an orbit that joins in round 4 matter from then on and not before."""
+        world = self.world()
+        self.check_secrecy(members(world, 2), {"round": 4, "kind": "join", "orbit": 2})
+
+    def check_secrecy(self, satellites: Sequence[int], join: dict[str, Any]) -> None:
+        """Invert the images of satellites and see when models begin to differ."""
+        for links in ("ideal", "causal"):
+            world = self.world(links=links, events=[join])
+            changed = with_inverted_images(world, satellites)
+            true, altered = snapshots(self.method, world), snapshots(self.method, changed)
+            for one, other in zip(true[: join["round"] + 1], altered, strict=False):
+                assert_alike(one, other)
+            assert differ(true[-1], altered[-1]), "the change must have had an effect at all"
+
+    def test_survives_losses(self) -> None:
+        """A satellite, an orbit, or everybody may be lost."""
+        everybody = [{"round": 2, "kind": "leave", "orbit": orbit} for orbit in range(3)]
+        for links in ("ideal", "causal"):
+            for events in (EVENTS[:1], EVENTS[1:2], EVENTS, everybody):
+                world = self.world(links=links, events=events)
+                assert_sound(self.method, play(self.method, world), world)
+
+    def test_an_orbit_that_is_away_spends_nothing(self) -> None:
+        """It trains no epoch, and no model moves without a contact."""
+        world = self.world(links="causal", events=EVENTS)
+        with fleet_of(world) as fleet:
+            state, epochs = self.method.start(fleet), [0, 0, 0]
+            for t in range(world.schedule.rounds):
+                state = self.method.round(state, fleet.at(t))
+                for orbit in {0, 1, 2} - set(fleet.at(t).orbits.present):
+                    assert fleet.ledger.epochs[orbit] == epochs[orbit], f"round {t}"
+                epochs = list(fleet.ledger.epochs)
+            assert fleet.ledger.unlinked_bytes == 0
+
+    # --- Hardware on board --------------------------------------------------------------------
+
+    def test_a_clock_alone_changes_nothing(self) -> None:
+        """That time on board is counted is no reason for another result, if there is enough."""
+        with_clock = play(self.method, self.world(onboard={"samples_per_s": 1.0}))
+        for one, other in zip(play(self.method, self.world()), with_clock, strict=True):
+            assert_same(one, other)
+
+    def test_survives_scarce_power_and_time(self) -> None:
+        """Satellites may have to cut their epochs, down to none, and nothing breaks."""
+        for onboard, links in product((SCARCE_POWER, SCARCE_TIME), ("ideal", "causal")):
+            world = self.world(links=links, events=EVENTS, onboard=onboard)
+            assert_sound(self.method, play(self.method, world), world)
+
+    def test_without_power_nothing_is_trained(self) -> None:
+        """With empty batteries no satellite trains, and no model changes."""
+        if not self.uses_links:
+            return
+        empty = {"battery_wh": 1.0, "solar_w": 0.0, "training_w": 1.0, "initial_charge": 0.0}
+        hardware = {"samples_per_s": 10.0, "energy": empty}
+        played = snapshots(self.method, self.world(onboard=hardware))
+        first, last = (self.method.models(played[i].state) for i in (0, -1))
+        np.testing.assert_allclose(last, first, rtol=0, atol=1e-6)  # but for means of equals
+        assert played[-1].world["onboard"]["done"] == 0
+
+    def test_workers_change_nothing_when_power_is_short(self) -> None:
+        """The number of threads decides neither what is trained nor what is left in batteries."""
+        for world in (self.world(onboard=scarce) for scarce in (SCARCE_POWER, SCARCE_TIME)):
+            alone, several = (snapshots(self.method, world, workers) for workers in (1, 3))
+            for one, other in zip(alone, several, strict=True):
+                assert_alike(one, other)
+
+    def test_resumes_when_power_is_short(self) -> None:
+        """Charges are kept to the last bit."""
+        self.check_resuming(self.world(onboard={**SCARCE_POWER, "deadline": True}))

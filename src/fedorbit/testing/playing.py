@@ -1,0 +1,118 @@
+"""Play methods round by round, with all that a checkpoint keeps, and follow what moves."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import safetensors.numpy
+
+from fedorbit.fleet import BYTES_PER_PARAMETER, Fleet
+from fedorbit.fleet.network import Network
+from fedorbit.fleet.orbits import OrbitTier
+from fedorbit.learning.parameters import Vector
+from fedorbit.methods.base import Method, State
+from fedorbit.simulation.world import World
+from fedorbit.testing.worlds import fleet_of
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """All that a run continues from: a method's state, and the world's part of a checkpoint."""
+
+    round: int
+    """The next one."""
+    state: State
+    world: dict[str, Any]
+    """The ledger, what is under way, clocks and batteries."""
+    arrays: State
+    """Of what is under way."""
+
+
+def snapshots(
+    method: Method, world: World, workers: int = 1, resume: Snapshot | None = None
+) -> list[Snapshot]:
+    """Play to the end; return snapshots before the first and after every round."""
+    with fleet_of(world, workers, method.models_trained) as fleet:
+        taken = [resume or Snapshot(0, method.start(fleet), *fleet.saved())]
+        fleet.restore(taken[0].world, taken[0].arrays)
+        for t in range(taken[0].round, world.schedule.rounds):
+            state = method.round(taken[-1].state, fleet.at(t))
+            if fleet.onboard is not None:
+                fleet.onboard.begin(t + 1)
+            taken.append(Snapshot(t + 1, state, *fleet.saved()))
+    return taken
+
+
+def play(method: Method, world: World, workers: int = 1) -> list[State]:
+    """Return the states before the first and after every round."""
+    return [snapshot.state for snapshot in snapshots(method, world, workers)]
+
+
+def reloaded(snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot as it comes back from files."""
+    state, arrays = (
+        safetensors.numpy.load(safetensors.numpy.save(part))
+        for part in (snapshot.state, snapshot.arrays)
+    )
+    return Snapshot(snapshot.round, state, json.loads(json.dumps(snapshot.world)), arrays)
+
+
+def reached(fleet: Fleet, source: int, begin: int) -> list[set[int]]:
+    """Return nodes that what a satellite learns from a round on can have reached, per round.
+
+    Within a round it passes over any number of links.
+    """
+    nodes = range(fleet.satellites + len(fleet.servers))
+    reached_by_round, known = [], {source}
+    for t in range(begin, fleet.network.slots):
+        news = set(known)
+        while news:
+            heard = {b for b in nodes for a in news if fleet.network.linked(t, a, b)}
+            known, news = known | heard, heard - known
+        reached_by_round.append(set(known))
+    return reached_by_round
+
+
+@contextmanager
+def counted_messages() -> Iterator[dict[str, int]]:
+    """Count the bytes of all messages by kind, apart from the ledger, while this lasts."""
+    counts = dict.fromkeys(("to_ground", "from_ground", "isl", "unlinked"), 0)
+    send, upload, download = Network.send, OrbitTier.upload, OrbitTier.download
+    exchange = OrbitTier.exchange
+
+    def count(kind: str, parameters: int, linked: bool = True) -> None:
+        counts[kind if linked else "unlinked"] += BYTES_PER_PARAMETER * parameters
+
+    def counted_send(
+        network: Network, t: int, source: int, target: int, payload: Vector, *rest: Any
+    ) -> int | None:
+        arrival = send(network, t, source, target, payload, *rest)
+        if arrival is not None and not (network.is_server(source) and network.is_server(target)):
+            down = "from_ground" if network.is_server(source) else "isl"
+            kind = "to_ground" if network.is_server(target) else down
+            count(kind, payload.size, bool(network.linked(arrival, source, target)))
+        return arrival
+
+    def counted_upload(orbits: OrbitTier, orbit: int, model: Vector) -> Vector:
+        count("to_ground", model.size, orbit in orbits.visible)
+        return upload(orbits, orbit, model)
+
+    def counted_download(orbits: OrbitTier, orbit: int, model: Vector) -> Vector:
+        count("from_ground", model.size, orbit in orbits.visible)
+        return download(orbits, orbit, model)
+
+    def counted_exchange(orbits: OrbitTier, orbit: int, models: int = 1) -> None:
+        others = len(orbits.satellites(orbit)) - 1
+        count("isl", 2 * others * models * orbits.fleet.layout.size)
+        exchange(orbits, orbit, models)
+
+    with (
+        mock.patch.object(Network, "send", counted_send),
+        mock.patch.object(OrbitTier, "upload", counted_upload),
+        mock.patch.object(OrbitTier, "download", counted_download),
+        mock.patch.object(OrbitTier, "exchange", counted_exchange),
+    ):
+        yield counts

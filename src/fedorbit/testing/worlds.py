@@ -1,0 +1,100 @@
+"""Worlds that are small enough for tests, and what changes in them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedorbit.config import Config
+from fedorbit.fleet import Fleet
+from fedorbit.learning.engine import LocalEngine
+from fedorbit.simulation.world import World, build_world
+
+ROUNDS = 6
+PATTERN = np.array([[1, 0, 0], [0, 0, 0], [1, 1, 0], [0, 0, 0], [0, 1, 1], [1, 0, 1]], dtype=bool)
+"""Orbits in view in the small world: single ones, pairs, none, and first contacts late."""
+EVENTS: tuple[dict[str, Any], ...] = (
+    {"round": 2, "kind": "leave", "satellite": 0},
+    {"round": 3, "kind": "leave", "orbit": 1},
+    {"round": 4, "kind": "join", "orbit": 2},
+    {"round": 5, "kind": "join", "orbit": 1},
+)
+"""A satellite is lost, an orbit leaves and comes back, another is launched."""
+SCARCE_POWER: dict[str, Any] = {
+    "samples_per_s": 10.0,
+    "speed_spread": 0.5,
+    "energy": {"battery_wh": 0.006, "solar_w": 0.03, "training_w": 10.0, "initial_charge": 0.5},
+}
+"""Batteries for one or two epochs in the small world, some none; a sunlit round fills a third."""
+SCARCE_TIME: dict[str, Any] = {"samples_per_s": 0.05, "speed_spread": 0.5, "deadline": True}
+"""A round is long enough for an epoch or two, or for none on a satellite with many samples."""
+
+
+def small_world(
+    visible: NDArray[np.bool_] = PATTERN,
+    *,
+    satellites_per_plane: int = 2,
+    classes: int = 4,
+    samples: int = 90,
+    links: str = "ideal",
+    seed: int = 0,
+    backend: str = "auto",
+    events: Sequence[dict[str, Any]] = (),
+    onboard: dict[str, Any] | None = None,
+) -> World:
+    """Return a world in which a round takes a blink; inactive orbits are never in view.
+
+    All satellites of an orbit in view are in contact with the first station.
+    """
+    config = Config.model_validate(
+        {
+            "seed": seed,
+            "constellation": {
+                "planes": visible.shape[1],
+                "satellites_per_plane": satellites_per_plane,
+            },
+            "schedule": {"rounds": len(visible)},
+            "data": {"synthetic": {"classes": classes, "samples": samples, "size": 16}},
+            "training": {"epochs": 1, "batch": 16},
+            "run": {"rounds": len(visible), "links": links},
+            "engine": {"backend": backend},
+            "events": events,
+            "onboard": onboard,
+        }
+    )
+    world = build_world(config)
+    visible = visible & world.orbits_present
+
+    def in_contact() -> NDArray[np.bool_]:
+        stations = np.arange(len(config.stations))
+        return visible[:, world.partition.orbit_of_satellite, None] & (stations == 0)
+
+    schedule = replace(world.schedule, visible=visible)
+    return replace(world, schedule=schedule, in_contact=in_contact)
+
+
+@contextmanager
+def fleet_of(world: World, workers: int = 1, models_trained: int = 1) -> Iterator[Fleet]:
+    """Lend a fleet for a while."""
+    engine = LocalEngine(world.trainer(), world.data, world.config.seed, workers)
+    try:
+        yield world.fleet(engine, models_trained)
+    finally:
+        engine.close()
+
+
+def with_inverted_images(world: World, satellites: Sequence[int]) -> World:
+    """Return the world with other images on board of some satellites, to see what learns of it."""
+    samples = np.concatenate([world.partition.train[satellite] for satellite in satellites])
+    assert len(samples), "there must be images to invert"
+    images = world.data.images.copy()
+    images[samples] = 255 - images[samples]
+    return replace(world, data=replace(world.data, images=images))
+
+
+def members(world: World, orbit: int) -> list[int]:
+    """Satellites of an orbit, active or not."""
+    return np.flatnonzero(world.partition.orbit_of_satellite == orbit).tolist()
