@@ -15,7 +15,8 @@ import pytest
 
 import fedorbit as fo
 from fedorbit.errors import DataError, RunError, TrackingError
-from fedorbit.simulation.records import CONFIG, method_folder, read_records
+from fedorbit.simulation.manifest import CONFIG
+from fedorbit.simulation.records import method_folder, read_records
 from fedorbit.studies import Study, load_study, run, status, write_study
 from fedorbit.studies.folders import RunState, claim, is_claimed, read_failure, write_failure
 from fedorbit.studies.places import Ended
