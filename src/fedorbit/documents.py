@@ -9,20 +9,27 @@ import errno
 import hashlib
 import json
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from fedorbit.inputs import open_regular
 
-MOST_BYTES = 256 << 20
-"""Of a document; the largest real one, the records of a thousand orbits, has a tenth of that."""
-MOST_TOML_BYTES = 16 << 20
+MOST_BYTES = 64 << 20
+"""Of a JSON document, or of one line of records: ten times those of 10,000 orbits."""
+MOST_TOML_BYTES = 4 << 20
 MOST_LEVELS = 40
 TOO_DEEP = f"it is nested more than {MOST_LEVELS} levels deep"
+# For a key of n parts, the parser takes time and memory that grow with n squared.
+_DEEP_KEY = re.compile(
+    rf"""(?<![\w-])(?>(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{MOST_LEVELS}}}"""
+)
 
 
 class DocumentError(ValueError):
@@ -34,15 +41,19 @@ def read_bytes(path: Path, most_bytes: int = MOST_BYTES, *, tail_bytes: int | No
 
     FIFOs, devices and what is too large are refused unread.
     """
+    with _regular(path) as file:
+        size_bytes = os.fstat(file.fileno()).st_size
+        if tail_bytes is not None:
+            file.seek(max(0, size_bytes - tail_bytes))
+            return file.read(tail_bytes)
+        if size_bytes > most_bytes:
+            raise DocumentError(f"it has {size_bytes:,} bytes, allowed are {most_bytes:,}")
+        return file.read(size_bytes)
+
+
+def _regular(path: Path) -> BufferedReader:
     try:
-        with open_regular(path) as file:
-            size_bytes = os.fstat(file.fileno()).st_size
-            if tail_bytes is not None:
-                file.seek(max(0, size_bytes - tail_bytes))
-                return file.read(tail_bytes)
-            if size_bytes > most_bytes:
-                raise DocumentError(f"it has {size_bytes:,} bytes, allowed are {most_bytes:,}")
-            return file.read(size_bytes)
+        return open_regular(path)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ELOOP):
             raise
@@ -79,14 +90,36 @@ def require(document: Any, shape: TypeAdapter[Any]) -> None:
         shape.validate_python(document)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        key = ".".join(map(str, first["loc"])) or "the whole document"
-        told = first["msg"].removeprefix("Value error, ")
-        raise DocumentError(f"{key}: {told[:1].lower()}{told[1:]}") from None
+        key = ".".join(map(str, first["loc"]))[:80] or "the whole document"
+        told = re.sub(r"^Value error, | or instance of \w+$", "", first["msg"])
+        raise DocumentError(f"{key}: {told[:1].lower()}{told[1:]}{_got(first)}") from None
 
 
-def read_json(path: Path, shape: TypeAdapter[Any]) -> Any:
+def _got(error: ErrorDetails) -> str:
+    """Show the value that is wrong; of a document only its kind, which can be large."""
+    value = error["input"]
+    if error["type"] in ("missing", "value_error"):
+        return ""
+    return f", got {type(value).__name__ if isinstance(value, list | dict) else repr(value)[:40]}"
+
+
+def read_json(path: Path, shape: TypeAdapter[Any], most_bytes: int = MOST_BYTES) -> Any:
     """Read a JSON document of a shape."""
-    return parse_json(read_bytes(path), shape)
+    return parse_json(read_bytes(path, most_bytes), shape)
+
+
+def read_lines(path: Path, until_bytes: int | None = None) -> Iterator[bytes]:
+    """Yield the lines of a file, or of its beginning; what has no end of line is left out."""
+    with _regular(path) as file:
+        left = os.fstat(file.fileno()).st_size if until_bytes is None else until_bytes
+        while left > 0:
+            line = file.readline(min(left, MOST_BYTES + 1))
+            if len(line) > MOST_BYTES:
+                raise DocumentError(f"a line has more than {MOST_BYTES:,} bytes")
+            if not line.endswith(b"\n"):
+                return
+            left -= len(line)
+            yield line[:-1]
 
 
 def read_text(path: Path) -> str:
@@ -99,6 +132,8 @@ def read_text(path: Path) -> str:
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Return the tables of a TOML text."""
+    if _DEEP_KEY.search(text):
+        raise DocumentError(TOO_DEEP)
     try:
         values: dict[str, Any] = _shallow(tomllib.loads(text))
     except RecursionError:
@@ -122,6 +157,12 @@ def _shallow(document: Any) -> Any:
         if not level:
             return document
     raise DocumentError(TOO_DEEP)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a regular file of any size."""
+    with _regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest(content: bytes) -> str:

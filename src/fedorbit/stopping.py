@@ -2,7 +2,8 @@
 
 The command line answers signals by `stop_once` from its first line to its last. The first signal
 raises `StopRequested`; further ones are ignored, so that what is being written is finished and no
-traceback appears. Only where a stop may take long, `listening_again` lets a second signal through.
+traceback appears, but for one that comes more than ten seconds later, which ends the process. Where
+a stop may take long, `listening_again` lets a second signal through.
 While a library is imported, a signal ends the process instead: an exception in the middle of
 PyTorch's start-up can abort it, and a run that was begun is as safe as after a kill.
 A program that uses fedorbit as a library keeps its own handlers but for the time of a run's rounds.
@@ -11,6 +12,7 @@ A program that uses fedorbit as a library keeps its own handlers but for the tim
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +20,10 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+PATIENCE_S = 10.0
+"""How long a stop may take before a further signal ends the process."""
 
-Handler = Callable[[int, FrameType | None], Any] | int
+Handler = Callable[[int, FrameType | None], Any]
 
 
 class StopRequested(KeyboardInterrupt):
@@ -54,9 +58,14 @@ def stop_once(number: int, frame: FrameType | None) -> None:
     ignore_signals()
     _received.append(StopRequested(number))
     if _is_importing(frame):
-        os.write(2, f"fedorbit: {_received[-1]}\n".encode())
-        os._exit(_received[-1].exit_code)
+        _leave(number)
     raise _received[-1]
+
+
+def _leave(number: int) -> None:
+    stop = StopRequested(number)
+    os.write(2, f"fedorbit: {stop}\n".encode())
+    os._exit(stop.exit_code)
 
 
 def request_stop(number: int) -> None:
@@ -78,7 +87,20 @@ def answer_signals_once() -> None:
 
 
 def ignore_signals() -> None:
-    """Ignore all signals from now on."""
+    """Ignore signals while a stop is handled; one that comes much later ends the process."""
+    ignored_since_s = time.monotonic()
+
+    def ignore(number: int, frame: FrameType | None) -> None:
+        # Code that catches everything has swallowed the stop: a later request must work.
+        if time.monotonic() - ignored_since_s > PATIENCE_S:
+            _leave(number)
+
+    # Not SIG_IGN: Python reports a signal that arrives while it is set by a traceback.
+    _set(dict.fromkeys(SIGNALS, ignore))
+
+
+def ignore_signals_to_the_end() -> None:
+    """Ignore signals while the process ends, when Python functions no longer answer them."""
     _set(dict.fromkeys(SIGNALS, signal.SIG_IGN))
 
 
@@ -108,7 +130,7 @@ def stopping_on_signals() -> Iterator[None]:
 @contextmanager
 def deaf_to_signals() -> Iterator[None]:
     """Finish what is being written, however often a stop is requested."""
-    with _handlers(signal.SIG_IGN):
+    with _handlers(lambda number, frame: None):
         yield
 
 

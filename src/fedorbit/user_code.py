@@ -9,7 +9,6 @@ The settings file is `settings.toml` in the user's configuration folder of fedor
 (`~/.config/fedorbit` on Linux): `allow_code = ["my_lab"]` allows `my_lab` and all modules in it.
 """
 
-import hashlib
 import importlib
 import re
 import sys
@@ -21,7 +20,7 @@ from typing import Any
 import platformdirs
 from pydantic import TypeAdapter
 
-from fedorbit.documents import DocumentError, parse_toml, read_text, require
+from fedorbit.documents import DocumentError, file_digest, parse_toml, read_text, require
 from fedorbit.errors import ConfigError, ModelError
 
 SETTINGS = "settings.toml"
@@ -29,6 +28,8 @@ SETTINGS = "settings.toml"
 _NAMED = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_]")
 _MODULES: TypeAdapter[list[str]] = TypeAdapter(list[str])
 _allowed: set[str] = set()
+_imported: dict[str, str] = {}
+"""SHA-256 of the file of each module when it was imported."""
 
 
 def allow_code(*modules: str) -> None:
@@ -78,8 +79,9 @@ def load_object(name: str, setting: str) -> Any:
     if module_name is None:
         raise ModelError(f"{setting} must be a known name or package.module:name, got {name!r}")
     require_allowed(name, setting)
-    if not {"", str(Path.cwd())} & set(sys.path):
-        sys.path.insert(0, str(Path.cwd()))
+    sys.path[:] = _search_path()
+    if module_name not in _imported and (digest := _file_digest(module_name)) is not None:
+        _imported[module_name] = digest
     try:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # a syntax error, say, or a script that ends itself
@@ -103,14 +105,33 @@ def find_file(module: str) -> Path | None:
 
     `importlib.util.find_spec` imports the packages around a module, so each is looked up here.
     """
-    search, spec = [str(Path.cwd()), *sys.path], None
+    search: list[str] | None = _search_path()
+    spec = None
     try:
         for depth in range(len(parts := module.split("."))):
-            spec = PathFinder.find_spec(".".join(parts[: depth + 1]), search)
+            name = ".".join(parts[: depth + 1])
+            found = [_look_up(finder, name, search, depth == 0) for finder in sys.meta_path]
+            spec = next((each for each in found if each is not None), None)
             search = list((spec and spec.submodule_search_locations) or [])
-    except (OSError, ValueError):  # a name or path that no file can have
+    except (OSError, ValueError, KeyError):  # no file can have that name, or nobody knows it
         return None
     return _origin(spec)
+
+
+def _look_up(finder: Any, name: str, search: list[str] | None, is_top: bool) -> ModuleSpec | None:
+    if not hasattr(finder, "find_spec"):
+        return None
+    path = search if finder is PathFinder or not is_top else None
+    try:
+        found: ModuleSpec | None = finder.find_spec(name, path)
+    except (ImportError, KeyError, AttributeError):  # it wants the package around it imported
+        return None
+    return found
+
+
+def _search_path() -> list[str]:
+    here = str(Path.cwd())
+    return list(sys.path) if {"", here} & set(sys.path) else [here, *sys.path]
 
 
 def _origin(spec: ModuleSpec | None) -> Path | None:
@@ -120,15 +141,27 @@ def _origin(spec: ModuleSpec | None) -> Path | None:
 
 
 def code_digests(names: Iterable[str]) -> dict[str, str]:
-    """SHA-256 of the files of all modules among some names, as a run keeps them."""
+    """SHA-256 of the files of all modules among some names, as a run keeps them.
+
+    Of a module that was imported it is that of the code which runs: a file that was changed
+    since then is refused.
+    """
     digests = {}
     for module in sorted({m for name in names if (m := module_of(name)) is not None}):
-        loaded = sys.modules.get(module)
-        origin = getattr(loaded, "__file__", None)
-        file = Path(origin) if origin else find_file(module)
-        if file is not None and file.is_file():
-            digests[module] = hashlib.sha256(file.read_bytes()).hexdigest()
+        now, then = _file_digest(module), _imported.get(module)
+        if then is not None and now != then:
+            raise ModelError(
+                f"the file of module {module} was changed after it was imported; start Python again"
+            )
+        if now is not None:
+            digests[module] = now
     return digests
+
+
+def _file_digest(module: str) -> str | None:
+    origin = getattr(sys.modules.get(module), "__file__", None)
+    file = Path(origin) if origin else find_file(module)
+    return file_digest(file) if file is not None and file.is_file() else None
 
 
 def _from_settings() -> frozenset[str]:

@@ -38,6 +38,15 @@ def test_a_folder_is_held_while_the_world_is_built(
     assert load_config(tmp_path / "run" / "config.toml").seed == 0
 
 
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("kept")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / claim.LOCK).symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="symbolic link"):
+        fo.run(small(run=QUICK), tmp_path / "run")
+    assert (tmp_path / "precious").read_text() == "kept"
+
+
 def test_two_starts_without_a_folder_get_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,8 @@ import fedorbit as fo
 from fedorbit.config.files import dumps
 from fedorbit.config.schema import ElementsSection
 from fedorbit.documents import digest, sealed
-from fedorbit.errors import FedOrbitError, RunError
+from fedorbit.errors import FedOrbitError, ModelError, RunError
+from fedorbit.methods.fedavg import FedAvg
 from fedorbit.report.runfiles import read_runs
 from fedorbit.simulation.records import read_records
 from fedorbit.simulation.results import finished
@@ -129,7 +130,35 @@ def test_a_checkpoint_of_another_run_is_not_used(run: Path, tmp_path: Path) -> N
         fo.resume(run)
 
 
-def test_a_checkpoint_of_another_method_is_refused(run: Path) -> None:
+def test_files_of_another_method_of_the_run_are_not_used(tmp_path: Path) -> None:
+    methods = {"method": ["fedavg", "fedprox"], "rounds": 3}
+    run = fo.run(small(run=methods), tmp_path / "run").folder
+    shutil.rmtree(run / "fedprox")
+    shutil.copytree(run / "fedavg", run / "fedprox")
+    for reader in (fo.resume, lambda folder: read_runs([folder])):
+        with pytest.raises(RunError, match=r"fedprox.summary\.json .*belongs to another run"):
+            reader(run)
+    (run / "fedprox" / "summary.json").unlink()
+    with pytest.raises(RunError, match="belongs to another run or method"):
+        fo.resume(run)
+    for path in (run / "fedprox").glob("checkpoint-*"):
+        path.unlink()
+    with pytest.raises(RunError, match="line 1: it does not follow"):
+        read_runs([run])
+
+
+def test_facts_that_a_summary_cannot_hold_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FedAvg, "facts", lambda *arguments: {"per_satellite": {11: 1, 2: 0.5}})
+    fo.run(small(run={"method": ["fedavg"], "rounds": 1}), tmp_path / "well")
+    assert fo.resume(tmp_path / "well").runs[0].summary["per_satellite"] == {"11": 1, "2": 0.5}
+    monkeypatch.setattr(FedAvg, "facts", lambda *arguments: {"beta": [1.0]})
+    with pytest.raises(ModelError, match=r"beta.*the method's `facts`"):
+        fo.run(small(run={"method": ["fedavg"], "rounds": 1}), tmp_path / "ill")
+
+
+def test_a_state_of_other_arrays_is_refused(run: Path) -> None:
     unfinish(run)
     newest = max((run / "fedavg").glob("checkpoint-*.json"))
     state = safetensors.numpy.load_file(newest.with_suffix(".safetensors"))
@@ -175,7 +204,7 @@ def test_a_run_of_format_1_is_reported_and_not_resumed(run: Path) -> None:
     [method] = read_runs([run])
     assert method.summary is not None and len(method.records) == ROUNDS
     assert finished(run, "fedavg") == method.summary
-    with pytest.raises(RunError, match="resumed only by the version that began it"):
+    with pytest.raises(RunError, match="cannot be resumed: it has records and no run"):
         fo.resume(run)
 
 
@@ -231,8 +260,10 @@ def test_links_and_devices_are_refused_unread(run: Path, file: str, kind: str) -
             with socket.socket(socket.AF_UNIX) as listening:
                 os.chdir(path.parent)
                 listening.bind(path.name)
-    with pytest.raises((FedOrbitError, OSError)):
+    with pytest.raises(RunError, match="is not followed in the folder of a run"):
         fo.resume(run)
+    with pytest.raises(RunError, match=r"is not followed in the folder of a run|holds no run"):
+        read_runs([run])
     assert outside.read_text() == "precious"
 
 
@@ -256,6 +287,9 @@ def test_connections_are_the_users_to_decide(tmp_path: Path) -> None:
             (["tracking.mlflow=false"], "engine.ray_address"),
             (["tracking.mlflow=true", "engine=local"], "tracking.mlflow_uri"),
             (["engine.kind=local"], "tracking.mlflow"),
+            (["tracking={tensorboard=false}", "engine=local"], "tracking.mlflow_uri"),
+            (["tracking.mlflow=false", "engine={workers=1}"], "engine.ray_address"),
+            (["tracking.mlflow=false", f"engine.ray_address={address}"], "engine.kind"),
         ):
             with pytest.raises(RunError, match=f"asks for connections.*{asked}"):
                 fo.resume(tmp_path / "sent", overrides=overrides)
@@ -273,9 +307,10 @@ def test_element_sets_come_from_the_folder_alone(tmp_path: Path) -> None:
     manifest = json.loads((run / "run.json").read_text())
     assert set(manifest["files"]) == {"world.json", "elements.tle"}
     text = (run / "elements.tle").read_text()
-    (run / "elements.tle").write_text(text.replace("53.0", "54.0", 1))
-    with pytest.raises(FedOrbitError):
-        fo.resume(run)
+    (run / "elements.tle").write_text(text.replace("S1", "S9", 1))  # a name: still element sets
+    for reader in (fo.resume, lambda folder: read_runs([folder]), lambda f: finished(f, "local")):
+        with pytest.raises(RunError, match=r"elements\.tle was damaged .*SHA-256"):
+            reader(run)
     (run / "elements.tle").write_text(text)
     for name in ("run.json", "world.json"):
         (run / name).unlink()

@@ -18,8 +18,7 @@ from fedorbit.learning.engine import LocalEngine
 from fedorbit.learning.jobs import LocalJob, Trained
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.simulation import checkpoint, loop, runs
-from fedorbit.simulation.manifest import read_manifest
-from fedorbit.simulation.records import headline, read_records
+from fedorbit.simulation.records import headline, method_id, read_records
 
 ROUNDS = 8
 
@@ -40,9 +39,9 @@ def small(**changes: object) -> Config:
 
 def newest_checkpoint(folder: Path) -> checkpoint.Checkpoint:
     """The newest checkpoint of a method."""
-    manifest = read_manifest(folder.parent)
-    assert manifest is not None
-    newest = checkpoint.load_newest(folder, manifest.run)
+    run_id = method_id(folder)
+    assert run_id is not None
+    newest = checkpoint.load_newest(folder, run_id, 1 << 30)
     assert newest is not None
     return newest
 

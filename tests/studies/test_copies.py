@@ -1,5 +1,6 @@
 """Finished runs copied: exported without checkpoints, and taken over by another study."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,36 @@ def test_an_export_leaves_out_what_is_not_finished(
     (half / local.slug / "local" / "summary.json").unlink()
     assert export(study, half, tmp_path / "rest") == [fedavg.slug]
     assert not (tmp_path / "rest" / local.slug).exists()
+
+
+def test_links_are_neither_exported_nor_taken_over(
+    done: tuple[Study, Path], tmp_path: Path
+) -> None:
+    study, out = done
+    (tmp_path / "secret").write_text("mine alone")
+    sent = Path(shutil.copytree(out, tmp_path / "sent"))
+    (sent / study.runs[0].slug / "elements.txt").symlink_to(tmp_path / "secret")
+    with pytest.raises(RunError, match="is a link, which is not followed"):
+        export(study, sent, tmp_path / "public")
+    with pytest.raises(RunError, match="is a link, which is not followed"):
+        take_over(study, tmp_path / "mine", [sent])
+    into = tmp_path / "into"
+    into.mkdir()
+    (into / ".study").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunError, match="is a link, which is not followed"):
+        take_over(study, into, [out])
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_damaged_runs_are_not_taken_over(done: tuple[Study, Path], tmp_path: Path) -> None:
+    study, out = done
+    sent = Path(shutil.copytree(out, tmp_path / "sent"))
+    cell = study.runs[0]
+    path = sent / cell.slug / cell.method / "records.jsonl"
+    path.write_text(path.read_text().replace('"round":0', '"round":00', 1))
+    with pytest.raises(RunError, match="was damaged"):
+        take_over(study, tmp_path / "mine", [sent])
+    assert not (tmp_path / "mine" / cell.slug).exists()
 
 
 def test_nothing_to_export(done: tuple[Study, Path], tmp_path: Path) -> None:

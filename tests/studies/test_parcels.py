@@ -53,10 +53,11 @@ def test_all_files_arrive_but_hidden_ones_and_other_runs(node: Path, tmp_path: P
 def test_files_are_written_after_those_that_they_count_on(node: Path) -> None:
     write(node, f"{METHOD}/summary.json", "summary")
     write(node, f"{RUN}/run.json", "manifest")
+    write(node, f"{RUN}/elements.json", "satellites")
     parcel = Mirror(node, RUN).changes()
     assert parcel is not None
     names = [Path(name).name for name in parcel.files]
-    assert names[:3] == ["config.toml", "run.json", "records.jsonl"]
+    assert names[:4] == ["elements.json", "config.toml", "run.json", "records.jsonl"]
     assert sorted(names[-3:]) == [
         "checkpoint-00000001.json",
         "checkpoint-00000002.json",

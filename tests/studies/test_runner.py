@@ -15,7 +15,8 @@ import pytest
 
 import fedorbit as fo
 from fedorbit.errors import DataError, RunError, TrackingError
-from fedorbit.simulation.records import CONFIG, method_folder, read_records
+from fedorbit.simulation.manifest import CONFIG
+from fedorbit.simulation.records import method_folder, read_records
 from fedorbit.studies import Study, load_study, run, status, write_study
 from fedorbit.studies.folders import RunState, claim, is_claimed, read_failure, write_failure
 from fedorbit.studies.places import Ended
@@ -182,7 +183,7 @@ def test_failures_are_told_and_others_finish(
     assert "raising.py" in failure["traceback"]
 
     # Mended, the same call does what failed, and only that; but no run of two different codes.
-    (tmp_path / "raising.py").write_text(RAISING.replace("t == 2", "False"))
+    (tmp_path / "raising.py").write_text(RAISING.replace("now.t == 2", "False"))
     refused = run(study, out, jobs=1)
     assert [state.state for state in refused] == ["failed", "failed", "done"]
     assert "the module raising has changed since" in str(refused[0].error)

@@ -18,18 +18,19 @@ def main(arguments: "Sequence[str] | None" = None) -> None:
     """Run the command line and exit."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
-    from fedorbit.stopping import StopRequested, answer_signals_once, ignore_signals
+    from fedorbit import stopping
 
-    answer_signals_once()
+    stopping.answer_signals_once()
     try:
         # In here, since NumPy and others take a while: a signal meanwhile is answered, too.
         from fedorbit.cli.commands import execute
 
         code = execute(arguments)
-    except StopRequested as stop:
+    except stopping.StopRequested as stop:
         print(f"fedorbit: {stop}", file=sys.stderr)
         code = stop.exit_code
-    ignore_signals()
+    stopping.ignore_signals()
+    stopping.ignore_signals_to_the_end()
     sys.exit(code)
 
 

@@ -174,6 +174,14 @@ def flat_settings(values: Mapping[str, Any], prefix: str = "") -> Values:
     return flat
 
 
+def changes_results(key: str) -> bool:
+    """Tell whether a setting can change a result: how a run is executed and tracked cannot.
+
+    Of the engine's settings the backend can: kernel and PyTorch round differently.
+    """
+    return key == "engine.backend" or not key.startswith(("engine.", "tracking."))
+
+
 def dumps(model: BaseModel) -> str:
     """Write a configuration as TOML, every key with its meaning beside it."""
     return "\n".join(_table_lines(model, "")).strip() + "\n"

@@ -54,8 +54,8 @@ class OnboardSection(Section):
     @classmethod
     def _positive(cls, value: tuple[float, ...]) -> tuple[float, ...]:
         for speed in value:
-            if not 0 < speed <= 1e12:
-                raise ValueError(f"must be above 0 and at most 1e12, got {speed:g}")
+            if not 1e-9 <= speed <= 1e12:
+                raise ValueError(f"must be at least 1e-9 and at most 1e12, got {speed:g}")
         return value
 
 
@@ -63,11 +63,11 @@ class LinkRatesSection(Section):
     """How fast models move; a link without a rate takes no time."""
 
     gs_uplink_mbps: float | None = Field(
-        None, gt=0, le=1e9, description="from an orbit to the ground, in megabits per second"
+        None, ge=1e-6, le=1e9, description="from an orbit to the ground, in megabits per second"
     )
     gs_downlink_mbps: float | None = Field(
-        None, gt=0, le=1e9, description="from the ground to an orbit"
+        None, ge=1e-6, le=1e9, description="from the ground to an orbit"
     )
     isl_mbps: float | None = Field(
-        None, gt=0, le=1e9, description="between satellites; counts in the time on board"
+        None, ge=1e-6, le=1e9, description="between satellites; counts in the time on board"
     )

@@ -4,7 +4,6 @@ A cache lies on a disk for years: bits flip, files are edited, folders are copie
 `data/cache.py` reads is checked here; whatever is wrong is a `DamageError`, a reason of one line.
 """
 
-import json
 import math
 import os
 from pathlib import Path
@@ -12,10 +11,11 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, TypeAdapter, field_validator
 
 from fedorbit.data.stream import TEST, TRAIN, VALIDATION
-from fedorbit.inputs import open_regular, read_regular
+from fedorbit.documents import DocumentError, read_json, require
+from fedorbit.inputs import open_regular
 
 _DESCRIPTION_BYTES = 1 << 26  # far more than the names of all classes take
 _HEADER_BYTES = 1 << 10  # of a .npy file; those of the cache have 128
@@ -67,24 +67,19 @@ class _Description(_Part):
         return files
 
 
+_VERSION: TypeAdapter[Any] = TypeAdapter(_Version)
+_DESCRIPTION: TypeAdapter[Any] = TypeAdapter(_Description)
+
+
 def read_description(path: Path, version: int) -> dict[str, Any]:
     """Return `dataset.json`; one of another format version is returned without a further look."""
     try:
-        document: dict[str, Any] = json.loads(read_regular(path, _DESCRIPTION_BYTES))
-        if _Version.model_validate(document).format_version == version:
-            _Description.model_validate(document)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the document"
-        value = first["input"]
-        # Of what is nested only the type: to print it can go too deep.
-        shown = type(value).__name__ if isinstance(value, list | dict) else repr(value)[:40]
-        raise DamageError(f"{path.name}: {place[:80]}: {first['msg']}, got {shown}") from error
+        document: dict[str, Any] = read_json(path, _VERSION, _DESCRIPTION_BYTES)
+        if document["format_version"] == version:
+            require(document, _DESCRIPTION)
     except OSError as error:
         raise DamageError(f"{path.name}: {error.strerror}") from error
-    except RecursionError as error:
-        raise DamageError(f"{path.name}: it is nested too deeply") from error
-    except ValueError as error:  # neither JSON nor UTF-8
+    except DocumentError as error:
         raise DamageError(f"{path.name}: {error}") from error
     return document
 

@@ -12,7 +12,7 @@ from fedorbit.config.files import flat_settings
 from fedorbit.documents import parse_toml, read_text
 from fedorbit.errors import ConfigError, RunError
 from fedorbit.progress import Progress, SilentProgress
-from fedorbit.simulation.manifest import CONFIG, read_stored
+from fedorbit.simulation.manifest import CONFIG, read_stored, refuse_links
 from fedorbit.simulation.records import STUDY, Record, headline, read_setting
 from fedorbit.simulation.results import read_results
 
@@ -127,6 +127,7 @@ def _run_folders(folder: Path) -> list[Path]:
 
 def _read_folder(path: Path) -> RunFolder:
     # A report must not need what the configuration names, such as a file of element sets.
+    refuse_links(path)
     stored = read_stored(path)
     try:
         load_values(stored.values, str(path / CONFIG))

@@ -14,16 +14,26 @@ from typing import TYPE_CHECKING, Any
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from fedorbit.documents import DocumentError, digest, read_bytes, read_json, require_seal, sealed
+from fedorbit.documents import (
+    DocumentError,
+    digest,
+    file_digest,
+    read_bytes,
+    read_json,
+    require_seal,
+    sealed,
+)
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
 from fedorbit.simulation.schema import CHECKPOINT_FILE
 
-MOST_ARRAY_BYTES = 64 << 30
-"""Of a checkpoint: more than fits into memory is damage."""
 if TYPE_CHECKING:  # PyTorch takes a second to import, and a report does without it
     from fedorbit.methods.base import State
 
+MARGIN_BYTES = 1 << 20
+"""For the header of the arrays."""
+VECTORS_OF_A_JOB = 4
+"""Start, model, and what a rule adds."""
 KEEP = 2
 WORLD_ARRAY = "world:"
 """Begin of the names of arrays that are not the method's."""
@@ -45,15 +55,15 @@ class Checkpoint:
     """Chain of its last record, or the run's checksum where there is none."""
 
 
-def save(folder: Path, run: str, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint of a run and drop all but the two newest."""
+def save(folder: Path, run_id: str, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint of a method and drop all but the two newest."""
     name = f"checkpoint-{checkpoint.rounds_done:08d}"
-    under_way = {f"{WORLD_ARRAY}{name}": array for name, array in checkpoint.under_way.items()}
+    under_way = {f"{WORLD_ARRAY}{key}": array for key, array in checkpoint.under_way.items()}
     arrays = safetensors.numpy.save({**checkpoint.state, **under_way})
     with replacing(folder / f"{name}.safetensors") as partial:
         partial.write_bytes(arrays)
     document = {
-        "run": run,
+        "run_id": run_id,
         "rounds_done": checkpoint.rounds_done,
         "spent": checkpoint.spent,
         "records_bytes": checkpoint.records_bytes,
@@ -67,13 +77,16 @@ def save(folder: Path, run: str, checkpoint: Checkpoint) -> None:
         old.with_suffix(".safetensors").unlink(missing_ok=True)
 
 
-def load_newest(folder: Path, run: str) -> Checkpoint | None:
-    """Load the newest checkpoint that is whole; warn about any that is not, and set it aside."""
+def load_newest(folder: Path, run_id: str, most_bytes: int) -> Checkpoint | None:
+    """Load the newest checkpoint that is whole; warn about any that is not, and set it aside.
+
+    A state of more than `most_bytes` is not that of the method.
+    """
     damaged: list[str] = []
     aside: list[Path] = []
     for path in _newest_first(folder):
         try:
-            checkpoint = _load(path, run)
+            checkpoint = _load(path, run_id, most_bytes)
         except (OSError, DocumentError, SafetensorError) as error:
             damaged.append(f"{path.name} ({error})")
             aside += [path, path.with_suffix(".safetensors")]
@@ -94,12 +107,16 @@ def load_newest(folder: Path, run: str) -> Checkpoint | None:
     return None
 
 
-def warn_of_damage(folder: Path, run: str) -> None:
+def warn_of_damage(folder: Path, run_id: str) -> None:
     """Warn of checkpoints that are not what the run has written; no result depends on them."""
     for path in _newest_first(folder):
         try:
-            _load(path, run)
-        except (OSError, DocumentError, SafetensorError) as error:
+            document = _numbers(path, run_id)
+            if file_digest(path.with_suffix(".safetensors")) != document["arrays_sha256"]:
+                raise DocumentError("its arrays do not fit their checksum")
+        except (OSError, DocumentError) as error:
+            if not path.exists():  # dropped just now, by a run that is under way
+                continue
             warnings.warn(
                 f"{path} was damaged or changed after the run wrote it ({error}); the records do "
                 "not depend on it",
@@ -107,12 +124,20 @@ def warn_of_damage(folder: Path, run: str) -> None:
             )
 
 
-def _load(path: Path, run: str) -> Checkpoint:
-    document = read_json(path, CHECKPOINT_FILE)
+def _numbers(path: Path, run_id: str) -> dict[str, Any]:
+    document: dict[str, Any] = read_json(path, CHECKPOINT_FILE)
     require_seal(document)
-    if document["run"] != run:
-        raise DocumentError("it belongs to another run")
-    arrays = read_bytes(path.with_suffix(".safetensors"), MOST_ARRAY_BYTES)
+    if document["run_id"] != run_id:
+        raise DocumentError("it belongs to another run or method")
+    return document
+
+
+def _load(path: Path, run_id: str, most_bytes: int) -> Checkpoint:
+    document = _numbers(path, run_id)
+    # A message, or one of a job's few vectors, is no larger than a state.
+    under_way = len(document["spent"]["mail"]) + VECTORS_OF_A_JOB * len(document["spent"]["jobs"])
+    limit_bytes = (1 + under_way) * most_bytes + MARGIN_BYTES
+    arrays = read_bytes(path.with_suffix(".safetensors"), limit_bytes)
     if digest(arrays) != document["arrays_sha256"]:
         raise DocumentError("its arrays do not fit their checksum")
     named = safetensors.numpy.load(arrays)

@@ -101,7 +101,7 @@ def _locked(path: Path) -> TextIO:
     """Open and lock a file; it is locked until it is closed, or its process dies."""
     lock = None
     try:
-        lock = path.open("w")
+        lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "w")
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # A start that failed may have removed the file after we opened it.
         if os.path.samestat(os.fstat(lock.fileno()), path.stat()):

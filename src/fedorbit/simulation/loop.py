@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fedorbit.data.similarity import similarity_coefficient
-from fedorbit.errors import ModelError, RunError
+from fedorbit.errors import RunError
 from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.engine import Engine
 from fedorbit.methods.base import Method
@@ -56,43 +56,38 @@ def run_rounds(
     name: str,
     method: Method,
     folder: Path,
-    run: str,
+    run_id: str,
     progress: RunProgress,
 ) -> dict[str, Any]:
     """Run a method to its end in a folder, from its newest checkpoint; return the summary.
 
-    `run` is the run's checksum in its manifest, which binds all files that are written here.
+    `run_id` is what all files that are written here carry, from the run's manifest.
     """
     config = world.config
     fleet = world.fleet(engine, method.models_trained)
     if fleet.onboard is not None:
         complain_of_idle_satellites(fleet.onboard)
     evaluator = Evaluator(engine, world.partition.test)
-    done = _start_or_resume(method, fleet, folder, run)
+    done = _start_or_resume(method, fleet, folder, run_id)
     fleet.restore(done.spent, done.under_way)
-    opened = RecordFile(folder, run, done.records_bytes, done.chain)
+    opened = RecordFile(folder, run_id, done.records_bytes, done.chain)
     try:
         with closing(opened) as records, stopping_on_signals():
             progress.begin(name, done.rounds_done, config.run.rounds)
-            done = _rounds(world, method, folder, run, progress, fleet, evaluator, records, done)
+            done = _rounds(world, method, folder, run_id, progress, fleet, evaluator, records, done)
         summary = _summary(world, name, method, fleet, folder, done, engine.backend)
         progress.finished(summary)
-    except SystemExit as error:  # no code here leaves that way
-        raise ModelError(
-            f"{name} or its model has called sys.exit({error.code!r}); raise an exception instead, "
-            f"and `fedorbit run --resume {folder.parent}`"
-        ) from error
     finally:
         progress.end()
-    write_summary(folder, summary, run, done.chain)
+    write_summary(folder, summary, run_id, done.chain)
     return summary
 
 
-def _start_or_resume(method: Method, fleet: Fleet, folder: Path, run: str) -> Checkpoint:
+def _start_or_resume(method: Method, fleet: Fleet, folder: Path, run_id: str) -> Checkpoint:
     """Return the newest checkpoint, or a run's beginning; refuse a state of another method."""
-    spent, under_way = fleet.saved()
-    start = Checkpoint(0, method.start(fleet), {**spent, "seconds": 0.0}, under_way, 0, chain=run)
-    found = load_newest(folder, run)
+    state, (spent, under_way) = method.start(fleet), fleet.saved()
+    start = Checkpoint(0, state, {**spent, "seconds": 0.0}, under_way, 0, chain=run_id)
+    found = load_newest(folder, run_id, sum(array.nbytes for array in state.values()))
     if found is None:
         return start
     expected, stored = (

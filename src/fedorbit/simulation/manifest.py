@@ -11,6 +11,7 @@ was rewritten consistently is a run like any other.
 
 import json
 import os
+import stat
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from fedorbit.config import Config, load_values
-from fedorbit.config.files import apply_overrides, flat_settings
+from fedorbit.config.files import apply_overrides, changes_results, flat_settings
 from fedorbit.config.schema import ElementsSection
 from fedorbit.documents import (
     SEAL,
     DocumentError,
     digest,
+    file_digest,
     parse_toml,
-    read_bytes,
     read_json,
     read_text,
     require_seal,
@@ -33,13 +34,13 @@ from fedorbit.documents import (
 )
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
+from fedorbit.inputs import kind_of
 from fedorbit.simulation.schema import MANIFEST_FILE
 
 CONFIG, WORLD, MANIFEST = "config.toml", "world.json", "run.json"
 FORMAT = 2
 """Of a run's folder: 1 had no manifest."""
-EXECUTION = ("engine.", "tracking.")
-"""Settings that say how a run is executed; none but the backend changes a result."""
+MOST_MANIFEST_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,12 @@ class Manifest:
     """SHA-256 of the files that are written before the first round."""
     code: Mapping[str, str]
     """SHA-256 of the user's own modules."""
-    run: str
+    run_id: str
     """SHA-256 of all this: the name by which the run's other files know it."""
+
+    def method_id(self, folder: str) -> str:
+        """Return the name by which the files of one of its methods know the run."""
+        return digest(f"{self.run_id}/{folder}".encode())
 
 
 def write_manifest(folder: Path, files: list[str], code: Mapping[str, str]) -> Manifest:
@@ -75,7 +80,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     """Read what a run was when it began; None where it has not, or is of format 1."""
     path = folder / MANIFEST
     try:
-        document = read_json(path, MANIFEST_FILE)
+        document = read_json(path, MANIFEST_FILE, MOST_MANIFEST_BYTES)
         require_seal(document)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -137,7 +142,7 @@ def _require_settings(path: Path, now: Mapping[str, Any], then: Mapping[str, Any
     told = ", ".join(
         f"{key} was {_shown(then.get(key))} and is {_shown(now.get(key))}" for key in differing[:8]
     ) + (" …" if len(differing) > 8 else "")
-    if all(key.startswith(EXECUTION) and key != "engine.backend" for key in differing):
+    if not any(map(changes_results, differing)):
         warnings.warn(f"{path} was changed after the run began: {told}", stacklevel=4)
         return
     raise RunError(
@@ -177,28 +182,34 @@ def overridden(folder: Path, stored: Stored, overrides: Sequence[str]) -> Config
     return config.model_copy(update={"constellation": section})
 
 
-def require_file(folder: Path, name: str, manifest: Manifest) -> bytes:
-    """Return the content of a file that a manifest names, if it is what it was."""
-    path = folder / name
-    try:
-        content = read_bytes(path)
-    except FileNotFoundError:
-        raise changed(path, "it is missing") from None
-    except DocumentError as error:
-        raise changed(path, str(error)) from None
-    if digest(content) != manifest.files[name]:
-        raise changed(path, f"its SHA-256 is not the one in {MANIFEST}")
-    return content
+def require_files(folder: Path, manifest: Manifest) -> None:
+    """Refuse files of a run that are not what they were when it began."""
+    for name, expected in manifest.files.items():
+        path = folder / name
+        try:
+            found = file_digest(path)
+        except FileNotFoundError:
+            raise changed(path, "it is missing") from None
+        except DocumentError as error:
+            raise changed(path, str(error)) from None
+        if found != expected:
+            raise changed(path, f"its SHA-256 is not the one in {MANIFEST}")
 
 
 def refuse_links(folder: Path) -> None:
-    """Refuse a run's folder in which something stands for a place elsewhere, or is no file.
+    """Refuse a folder in which something stands for a place elsewhere, or is no regular file.
 
-    A run is about to write into it, and must write nowhere else.
+    What is read from or written to a run's folder must be in it.
     """
     for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = Path(parent, name)
-            if path.is_symlink() or not (path.is_file() or path.is_dir()):
-                kind = "a link" if path.is_symlink() else "no regular file"
-                raise RunError(f"{path} is {kind}, and a run does not write there; remove it")
+            try:
+                mode = path.lstat().st_mode
+            except FileNotFoundError:  # a run that is under way has just removed it
+                continue
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise RunError(
+                    f"{path} is {kind_of(mode)}, which is not followed in the folder of a run; "
+                    "remove it"
+                )

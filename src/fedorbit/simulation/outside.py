@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedorbit.config import Config
-from fedorbit.config.files import literal
+from fedorbit.config.files import apply_overrides, flat_settings, literal
 from fedorbit.errors import RunError
 from fedorbit.user_code import module_of
 
@@ -21,7 +21,9 @@ def refuse_connections(where: str, config: Config, given: Iterable[str]) -> None
         return
     asked = ", ".join(f"{key} = {literal(value)}" for key, value in found.items())
     repeat = shlex.join(_overrides(found))
-    without = "--engine local" if "engine.ray_address" in found else "-o tracking.mlflow=false"
+    switches = {"engine": "--engine local", "tracking": "-o tracking.mlflow=false"}
+    tables = dict.fromkeys(key.partition(".")[0] for key in found)
+    without = " ".join(switches[table] for table in tables)
     raise RunError(
         f"{where} asks for connections, which a folder does not decide: {asked}; add {repeat} "
         f"if you want that, or {without} to do without"
@@ -49,11 +51,9 @@ def connections(config: Config, given: Iterable[str]) -> dict[str, Any]:
         wanted["tracking.mlflow"] = True
         if tracking.mlflow_uri is not None:
             wanted["tracking.mlflow_uri"] = tracking.mlflow_uri
-    if engine.kind == "ray" and engine.ray_address is not None:
-        wanted["engine.ray_address"] = engine.ray_address
-    keys = {override.partition("=")[0].strip() for override in given}
-    return {
-        key: value
-        for key, value in wanted.items()
-        if not keys & {key, key.partition(".")[0]}  # also as a whole table
-    }
+    if engine.kind == "ray":
+        wanted["engine.kind"] = "ray"
+        if engine.ray_address is not None:
+            wanted["engine.ray_address"] = engine.ray_address
+    named = flat_settings(apply_overrides({}, given))
+    return {key: value for key, value in wanted.items() if key not in named}

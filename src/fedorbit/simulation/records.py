@@ -1,8 +1,8 @@
 """Records: one JSON line per evaluated round, and a summary. All that is shown comes from these.
 
 The last entry of a line is its `chain`, the SHA-256 of the chain of the line before and of what
-stands before it in this line. The first line takes the run's own checksum for that. So a line that
-was changed, removed or added is found, and checkpoint and summary bind all records by one value.
+stands before it in this line. The first line takes the method's id for that. So a line that was
+changed, removed or added is found, and checkpoint and summary bind all records by one value.
 """
 
 import hashlib
@@ -10,31 +10,24 @@ import json
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedorbit.documents import (
+    SEAL,
     DocumentError,
-    document_digest,
     parse_json,
-    read_bytes,
     read_json,
+    read_lines,
+    require,
+    require_seal,
+    sealed,
 )
-from fedorbit.errors import RunError
+from fedorbit.errors import ModelError, RunError
 from fedorbit.files import replacing
-from fedorbit.simulation.manifest import (
-    CONFIG,
-    MANIFEST,
-    WORLD,
-    Manifest,
-    changed,
-    read_manifest,
-    require_file,
-)
+from fedorbit.simulation.manifest import MANIFEST, WORLD, changed, read_manifest, require_files
 from fedorbit.simulation.schema import RECORD, SUMMARY_FILE, WORLD_FILE
-
-__all__ = ["CONFIG", "WORLD"]
 
 RECORDS, SUMMARY = "records.jsonl", "summary.json"
 STUDY = "study.toml"
@@ -43,6 +36,7 @@ LAST_ROUNDS = 10
 """The paper's metrics are means over the last ten evaluated rounds."""
 INTEGRITY = "integrity"
 """What binds a summary to its run and records."""
+MOST_SUMMARY_BYTES = 16 << 20
 CHAIN = re.compile(rb',"chain":"([0-9a-f]{64})"}')
 
 Record = dict[str, Any]
@@ -51,18 +45,19 @@ Record = dict[str, Any]
 class RecordFile:
     """Appends records; every line is on disk before the next round begins."""
 
-    def __init__(self, folder: Path, run: str, keep_bytes: int, chain: str) -> None:
-        """Open the file of a run; what stands behind `keep_bytes` is dropped.
+    def __init__(self, folder: Path, run_id: str, keep_bytes: int, chain: str) -> None:
+        """Open the file of a method; what stands behind `keep_bytes` is dropped.
 
-        What is kept must end with `chain`, which is the run's own checksum where nothing is kept.
+        What is kept must end with `chain`, which is the method's own id where nothing is kept.
         """
         self._path = folder / RECORDS
-        content = read_bytes(self._path) if self._path.exists() else b""
+        length = self._path.stat().st_size if self._path.exists() else 0
         try:
-            _, self.chain = _parse(content[:keep_bytes], run)
+            lines = read_lines(self._path, keep_bytes) if keep_bytes else ()
+            _, self.chain = _parse(lines, run_id)
         except DocumentError as error:
             raise changed(self._path, str(error)) from None
-        if len(content) < keep_bytes or self.chain != chain:
+        if length < keep_bytes or self.chain != chain:
             raise changed(self._path, "it is not what its checkpoint was written for")
         self._file = self._path.open("ab")
         self._file.truncate(keep_bytes)
@@ -85,14 +80,14 @@ def _link(before: str, text: bytes) -> str:
     return hashlib.sha256(before.encode() + text).hexdigest()
 
 
-def _parse(content: bytes, run: str | None) -> tuple[list[Record], str]:
-    """Return whole records and the last chain; without a run, those of format 1, which has none."""
+def _parse(lines: Iterable[bytes], run_id: str | None) -> tuple[list[Record], str]:
+    """Return records and the last chain; without an id, those of format 1, which has no chain."""
     records: list[Record] = []
-    chain = run or ""
-    for number, line in enumerate(content.split(b"\n")[:-1], 1):
+    chain = run_id or ""
+    for number, line in enumerate(lines, 1):
         try:
             record = parse_json(line, RECORD)
-            if run is not None:
+            if run_id is not None:
                 chain = _checked_link(chain, line)
                 del record["chain"]
             elif "chain" in record:
@@ -127,9 +122,9 @@ def read_records(folder: Path) -> list[Record]:
     Records that were changed are an error, and so are missing ones of a method that is finished.
     """
     summary, bound = _read_summary(folder)  # written after all records, so read before them
-    manifest, path = read_manifest(folder.parent), folder / RECORDS
+    path = folder / RECORDS
     try:
-        records, chain = _parse(read_bytes(path), manifest.run if manifest else None)
+        records, chain = _parse(read_lines(path), method_id(folder))
         recorded = records[-1]["round"] + 1 if records else 0
         if summary is not None and recorded != summary["rounds"]:
             raise DocumentError(f"it ends after {recorded} of {summary['rounds']} rounds")
@@ -144,14 +139,20 @@ def read_records(folder: Path) -> list[Record]:
     return records
 
 
-def write_summary(folder: Path, summary: dict[str, Any], run: str, chain: str) -> None:
+def write_summary(folder: Path, summary: dict[str, Any], run_id: str, chain: str) -> None:
     """Write the summary of a finished method, bound to its run and to its records."""
-    document = _finite(summary)
-    bound = {"run": run, "records": chain}
-    bound["sha256"] = document_digest({**document, INTEGRITY: bound})
+    bound = {**_finite(summary), INTEGRITY: {"run_id": run_id, "records": chain}}
+    # As it will be read: keys of facts may be numbers.
+    document = sealed(json.loads(json.dumps(bound, allow_nan=False)))
+    try:
+        require(document, SUMMARY_FILE)
+    except DocumentError as error:
+        raise ModelError(
+            f"the summary of {folder.name} cannot be written ({error}); the method's `facts` give "
+            "something else than a summary has under that name; rename it there"
+        ) from None
     with replacing(folder / SUMMARY) as partial:
-        text = json.dumps({**document, INTEGRITY: bound}, indent=2, allow_nan=False)
-        partial.write_text(text + "\n", encoding="utf-8")
+        partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 def _finite(value: Any) -> Any:
@@ -170,11 +171,16 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
 
 def _read_summary(folder: Path) -> tuple[dict[str, Any] | None, dict[str, str]]:
     """Return a summary, and what binds it; nothing does in format 1."""
-    path, manifest = folder / SUMMARY, read_manifest(folder.parent)
+    path = folder / SUMMARY
     try:
-        summary: dict[str, Any] = read_json(path, SUMMARY_FILE)
-        bound: dict[str, str] = summary.get(INTEGRITY, {})
-        _require_bound(summary, bound, manifest)
+        document: dict[str, Any] = read_json(path, SUMMARY_FILE, MOST_SUMMARY_BYTES)
+        bound: dict[str, str] = document.get(INTEGRITY, {})
+        run_id = method_id(folder)
+        if bound:
+            require_seal(document)
+        if bound.get("run_id") != run_id:
+            missing = f"{MANIFEST} is missing" if run_id is None else "it belongs to another run"
+            raise DocumentError(missing)
     except (FileNotFoundError, NotADirectoryError):
         return None, {}
     except DocumentError as error:
@@ -182,33 +188,25 @@ def _read_summary(folder: Path) -> tuple[dict[str, Any] | None, dict[str, str]]:
             f"{path} was damaged or changed after the run wrote it ({error}); remove it and "
             f"`fedorbit run --resume {folder.parent}` to write it again"
         ) from None
-    return {key: value for key, value in summary.items() if key != INTEGRITY}, bound
+    return {k: v for k, v in document.items() if k not in (INTEGRITY, SEAL)}, bound
 
 
-def _require_bound(
-    summary: dict[str, Any], bound: dict[str, str], manifest: Manifest | None
-) -> None:
-    if not bound and manifest is None:
-        return
-    if not bound or manifest is None:
-        missing = MANIFEST if bound else f"its entry {INTEGRITY}"
-        raise DocumentError(f"{missing} is missing")
-    rest = {key: value for key, value in bound.items() if key != "sha256"}
-    if bound["sha256"] != document_digest({**summary, INTEGRITY: rest}):
-        raise DocumentError("it does not fit its checksum")
-    if bound["run"] != manifest.run:
-        raise DocumentError("it belongs to another run")
+def method_id(folder: Path) -> str | None:
+    """Return what the files of a method carry to be known as its own; None in format 1."""
+    manifest = read_manifest(folder.parent)
+    return None if manifest is None else manifest.method_id(folder.name)
 
 
 def read_setting(folder: Path) -> dict[str, Any] | None:
     """Read `world.json`; None for a run that was made before there was one."""
     path, manifest = folder / WORLD, read_manifest(folder)
     try:
-        if manifest is None:
-            document: dict[str, Any] = read_json(path, WORLD_FILE)
-        else:
-            document = parse_json(require_file(folder, WORLD, manifest), WORLD_FILE)
+        document: dict[str, Any] = read_json(path, WORLD_FILE)
+        if manifest is not None:
+            require_files(folder, manifest)
     except FileNotFoundError:
+        if manifest is not None:
+            raise changed(path, "it is missing") from None
         return None
     except DocumentError as error:
         raise changed(path, str(error)) from None

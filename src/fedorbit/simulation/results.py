@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from fedorbit.simulation.checkpoint import warn_of_damage
-from fedorbit.simulation.manifest import read_manifest
+from fedorbit.simulation.manifest import read_manifest, refuse_links
 from fedorbit.simulation.records import (
     RECORDS,
     Record,
     method_folder,
+    method_id,
     read_records,
     read_setting,
     read_summary,
@@ -34,8 +35,8 @@ def read_results(run: Path, method: str) -> MethodResults:
     if summary is None and not (folder / RECORDS).exists():
         return MethodResults([], None)
     records = read_records(folder)
-    if (manifest := read_manifest(run)) is not None:
-        warn_of_damage(folder, manifest.run)
+    if (run_id := method_id(folder)) is not None:
+        warn_of_damage(folder, run_id)
     return MethodResults(records, summary)
 
 
@@ -43,6 +44,7 @@ def finished(run: Path, method: str) -> dict[str, Any] | None:
     """Return a method's summary if it is finished, and if the files of its run are whole."""
     summary = read_summary(method_folder(run, method))
     if summary is not None and read_manifest(run) is not None:
+        refuse_links(run)
         read_setting(run)
         read_results(run, method)
     return summary

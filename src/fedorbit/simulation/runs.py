@@ -22,7 +22,7 @@ from fedorbit.cluster import ray_cluster
 from fedorbit.config import Config
 from fedorbit.config.files import dumps, flat_settings
 from fedorbit.config.schema import ElementsSection
-from fedorbit.errors import RunError
+from fedorbit.errors import ModelError, RunError
 from fedorbit.files import replacing
 from fedorbit.methods import make_method
 from fedorbit.progress import Progress, SilentProgress
@@ -36,7 +36,7 @@ from fedorbit.simulation.manifest import (
     read_manifest,
     read_stored,
     refuse_links,
-    require_file,
+    require_files,
     write_manifest,
 )
 from fedorbit.simulation.outside import refuse_connections, resume_options
@@ -109,7 +109,8 @@ def run(
         config = _store(config, folder, world.trainer().name)
         world = replace(world, config=config)
         watchers = Tracking(progress or NobodyWatches(), trackers, config, folder)
-        return _run_all(config, folder, watchers, preparing, world)
+        with _resumable(folder, config):
+            return _run_all(config, folder, watchers, preparing, world)
 
 
 def resume(
@@ -127,6 +128,7 @@ def resume(
     `outside`.
     """
     folder = Path(folder)
+    refuse_links(folder)
     if not (folder / CONFIG).exists():
         raise RunError(f"{folder} holds no run to resume: it has no {CONFIG}")
     found = read_stored(folder)
@@ -143,8 +145,7 @@ def resume(
     how = {"engine": config.engine, "tracking": config.tracking}
     stored = stored.model_copy(update=how)
     _require_code(folder, stored)
-    refuse_links(folder)
-    with only_one(folder):
+    with only_one(folder), _resumable(folder, stored):
         trackers = connect(stored.tracking)
         watchers = Tracking(progress or NobodyWatches(), trackers, stored, folder)
         return _run_all(stored, folder, watchers, preparing)
@@ -160,7 +161,7 @@ def _require_code(folder: Path, config: Config) -> None:
         return
     now = code_digests(_code_names(config))
     for module, digest in manifest.code.items():
-        if now.get(module) != digest:
+        if now.get(module, digest) != digest:
             raise RunError(
                 f"the module {module} has changed since {folder} was begun, and a run is of one "
                 "code; put the module back, or move that folder away and start again"
@@ -205,8 +206,7 @@ def _run_all(
         if not (folder / WORLD).exists():  # removed, perhaps for being damaged
             world = build_world(config, preparing)
             write_setting(folder, world)
-        for name in manifest.files:
-            require_file(folder, name, manifest)
+        require_files(folder, manifest)
     runs, engine = [], None
     with ExitStack() as until_the_end:
         for name, method in methods.items():
@@ -218,13 +218,8 @@ def _run_all(
                 if engine is None:
                     until_the_end.enter_context(_joined(config, preparing))
                     engine = until_the_end.enter_context(world.engine())
-                try:
-                    summary = run_rounds(
-                        world, engine, name, method, target, manifest.run, watchers
-                    )
-                except StopRequested as stop:
-                    stop.folder, stop.options = folder, resume_options(config)
-                    raise
+                run_id = manifest.method_id(target.name)
+                summary = run_rounds(world, engine, name, method, target, run_id, watchers)
             else:
                 read_records(target)  # fails at once if they are damaged, not after all others
                 watchers.catch_up(name, summary)
@@ -232,13 +227,31 @@ def _run_all(
     return RunResult(folder, tuple(runs))
 
 
+@contextmanager
+def _resumable(folder: Path, config: Config) -> Iterator[None]:
+    """Note on a stop how the run is resumed; turn `sys.exit` in code of the user's into an error.
+
+    No code of fedorbit leaves that way.
+    """
+    try:
+        yield
+    except StopRequested as stop:
+        stop.folder, stop.options = folder, resume_options(config)
+        raise
+    except SystemExit as error:
+        raise ModelError(
+            f"a method or model of your own has called sys.exit({error.code!r}) in {folder}; raise "
+            "an exception instead, and resume the run"
+        ) from error
+
+
 def _refuse_format_1(folder: Path, methods: Iterable[str]) -> None:
     """Refuse a run that has begun and has no manifest."""
     if any((method_folder(folder, name) / RECORDS).exists() for name in methods):
         raise RunError(
-            f"{folder} has records and no {MANIFEST}: a version of fedorbit before 0.2 began it, "
-            "or files are missing; it can be reported, but resumed only by the version that began "
-            "it; otherwise start again with --out"
+            f"{folder} cannot be resumed: it has records and no {MANIFEST}, so an earlier version "
+            "of fedorbit began it, or files are missing; resume it with that version, or start "
+            "again with --out"
         )
 
 

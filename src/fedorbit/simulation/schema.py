@@ -70,9 +70,8 @@ RECORD: TypeAdapter[Any] = TypeAdapter(Annotated[RecordShape, AfterValidator(_fi
 class IntegrityShape(TypedDict):
     """What binds a summary to its run."""
 
-    run: Sha256
+    run_id: Sha256
     records: Sha256
-    sha256: Sha256
 
 
 @with_config(STRICT)
@@ -108,6 +107,7 @@ class SummaryShape(TypedDict):
     service: NotRequired[dict[str, Any]]
     provenance: NotRequired[dict[str, str | None]]
     integrity: NotRequired[IntegrityShape]
+    sha256: NotRequired[Sha256]
 
 
 SUMMARY_FILE: TypeAdapter[Any] = TypeAdapter(SummaryShape)
@@ -280,7 +280,7 @@ class SpentShape(TypedDict):
 class CheckpointShape(TypedDict):
     """The numbers of a checkpoint; its arrays are in a file beside it."""
 
-    run: Sha256
+    run_id: Sha256
     rounds_done: Count
     spent: SpentShape
     records_bytes: Count

@@ -22,7 +22,7 @@ from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.earth import EARTH_RADIUS_KM, latitude_longitude_deg
 from fedorbit.orbits.visibility import StationArrays, round_times_s
 from fedorbit.scenario import build_constellation, build_stations
-from fedorbit.simulation.records import WORLD
+from fedorbit.simulation.manifest import WORLD
 from fedorbit.simulation.world import World
 
 FORMAT = 1

@@ -1,13 +1,22 @@
 """Copies of finished runs: for others to read, without checkpoints, or to save doing them again."""
 
+import secrets
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedorbit.documents import DocumentError, read_bytes
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
-from fedorbit.simulation.manifest import CONFIG, MANIFEST, WORLD, changed, stored_config
+from fedorbit.simulation.manifest import (
+    CONFIG,
+    MANIFEST,
+    WORLD,
+    read_manifest,
+    refuse_links,
+    stored_config,
+)
 from fedorbit.simulation.records import RECORDS, SUMMARY, method_folder
+from fedorbit.simulation.results import finished
 from fedorbit.simulation.runs import differing_keys, with_backend_of
 from fedorbit.studies.folders import claim, refuse_other_configurations, state_of
 from fedorbit.studies.formats import as_csv, latex, markdown
@@ -23,6 +32,8 @@ def export(study: Study, out: Path, to: Path) -> list[str]:
     """
     if to.exists() and out.resolve() == to.resolve():
         raise RunError(f"{to} is the study itself; choose another folder for the copy")
+    for folder in (out, to):
+        refuse_links(folder)
     refuse_other_study(study, to)
     refuse_other_configurations(out, study.runs)
     refuse_other_configurations(to, study.runs)
@@ -42,13 +53,14 @@ def export(study: Study, out: Path, to: Path) -> list[str]:
 
 def take_over(study: Study, out: Path, sources: Sequence[Path]) -> list[str]:
     """Copy runs that other folders have finished with the same settings; return their names."""
+    refuse_links(out)
     refuse_other_study(study, out)
-    finished = [folder for source in sources for folder in _runs_below(source)]
+    sources_of_runs = [folder for source in sources for folder in _runs_below(source)]
     taken = []
     for cell in study.runs:
         if (out / cell.slug / CONFIG).exists():
             continue
-        found = next((folder for folder in finished if _answers(folder, cell)), None)
+        found = next((folder for folder in sources_of_runs if _answers(folder, cell)), None)
         if found is None:
             continue
         with claim(out, cell.slug) as mine:
@@ -59,22 +71,26 @@ def take_over(study: Study, out: Path, sources: Sequence[Path]) -> list[str]:
 
 
 def copy_run(source: Path, target: Path, method: str) -> None:
-    """Copy what a finished run has to tell; its summary last, so that half a copy is not done."""
-    folder, copied = method_folder(source, method), method_folder(target, method)
-    pairs = [(path, target / path.name) for path in sorted(source.glob("elements.*"))]
-    pairs += [(source / name, target / name) for name in (CONFIG, WORLD, MANIFEST)]
-    pairs += [(folder / name, copied / name) for name in (RECORDS, SUMMARY)]
-    for original, copy in pairs:
-        if original.exists():
-            with replacing(copy) as partial:
-                partial.write_bytes(_content(original))
-
-
-def _content(path: Path) -> bytes:
+    """Copy what a finished run has to tell, whole or not at all where there was nothing."""
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
-        return read_bytes(path)
-    except DocumentError as error:
-        raise changed(path, str(error)) from None
+        for path in _files(source, method):
+            copy = (target if target.exists() else partial) / path.relative_to(source)
+            with replacing(copy) as written:
+                shutil.copyfile(path, written)
+        if partial.exists():
+            partial.rename(target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _files(source: Path, method: str) -> list[Path]:
+    """Files of a finished run without checkpoints; its summary last."""
+    refuse_links(source)
+    manifest, folder = read_manifest(source), method_folder(source, method)
+    named = [*manifest.files, MANIFEST] if manifest else [WORLD]
+    paths = [*(source / name for name in (CONFIG, *named)), folder / RECORDS, folder / SUMMARY]
+    return [path for path in paths if path.exists()]
 
 
 def _runs_below(source: Path) -> list[Path]:
@@ -88,5 +104,8 @@ def _answers(folder: Path, cell: Cell) -> bool:
     """Tell whether a folder holds a cell's run, finished and with the same settings."""
     if not (method_folder(folder, cell.method) / SUMMARY).exists():
         return False
+    refuse_links(folder)
     stored = stored_config(folder)
-    return not differing_keys(stored, with_backend_of(stored, cell.config))
+    if differing_keys(stored, with_backend_of(stored, cell.config)):
+        return False
+    return finished(folder, cell.method) is not None

@@ -91,7 +91,8 @@ def claim(out: Path, slug: str) -> Iterator[bool]:
     """Yield whether this process alone may do a run now; never waits."""
     path = _hidden(out, slug, "lock")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as lock:
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, 0o666), "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -29,7 +29,7 @@ from fedorbit.studies.schema import (
     VariantSection,
     flat_settings,
 )
-from fedorbit.user_code import is_allowed, module_of
+from fedorbit.user_code import module_of
 
 ALWAYS = (DATASET, PARTITION, METHOD, SEED)
 """Axes that every grid has: where a study names no values, the base configuration's."""
@@ -157,9 +157,10 @@ def _normalised(config: Config, where: str) -> Config:
     try:
         for name in {**config.methods, method: {}}:
             given = config.methods.get(name, {})
-            if (module := module_of(name)) is not None and not is_allowed(module):
+            if module_of(name) is not None:
+                # Imported when it is run, not when it is looked at; so its defaults are not known.
                 parameters = given if name == method else parameters
-                continue  # to be looked at, but not to be run: nothing is imported for that
+                continue
             made = make_method(name, given)
             if name == method:
                 parameters = made.model_dump(by_alias=True, exclude_defaults=True)

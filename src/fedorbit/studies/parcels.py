@@ -63,13 +63,14 @@ class Mirror:
         return [p for p in inside if not p.name.startswith(".")] + [p for p in beside if p.exists()]
 
 
-FOUNDATIONS = (RECORDS, MANIFEST, WORLD, CONFIG)
+FOUNDATIONS = (RECORDS, MANIFEST, WORLD, CONFIG, "elements.*")
 """Files that others count on, the last one most."""
 
 
 def _reading_order(path: Path) -> tuple[int, str]:
-    if path.name in FOUNDATIONS:
-        return 2 + FOUNDATIONS.index(path.name), path.name
+    for place, pattern in enumerate(FOUNDATIONS):
+        if path.match(pattern):
+            return 2 + place, path.name
     return (0 if path.suffix == ".json" else 1), path.name
 
 

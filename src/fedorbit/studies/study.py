@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from fedorbit.config.explain import explain, nearest
-from fedorbit.config.files import literal, parse_value, preset_names
+from fedorbit.config.files import changes_results, literal, parse_value, preset_names
 from fedorbit.documents import DocumentError, parse_toml, read_text
 from fedorbit.errors import ConfigError, RunError
 from fedorbit.files import replacing
@@ -55,7 +55,7 @@ class Study:
         """What was laid over all cells and may change results."""
         pairs = (override.partition("=")[::2] for override in self.file.overrides)
         changes = {key.strip(): value.strip() for key, value in pairs}
-        return {k: v for k, v in changes.items() if not k.startswith(("engine.", "tracking."))}
+        return {key: value for key, value in changes.items() if changes_results(key)}
 
     def published(self, cell: Cell) -> list[float] | None:
         """Return published accuracy and spread, where the run is what was published."""
@@ -100,7 +100,7 @@ def load_study(
     if quick and not file.is_quick:
         file = _quick(file)
     file = _overridden(file, overrides, seeds)
-    loaded_from = Path(source) if folder == Path(source) else None
+    loaded_from = folder if where == str(folder / STUDY) else None
     return Study(name, file, expand(name, file), loaded_from, tuple(overrides))
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from fedorbit.config import load_config
 from fedorbit.errors import FedOrbitError
 from fedorbit.simulation import runs
-from fedorbit.simulation.records import CONFIG
+from fedorbit.simulation.manifest import CONFIG
 from fedorbit.stopping import StopRequested
 from fedorbit.studies.folders import (
     as_started,
