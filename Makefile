@@ -48,7 +48,7 @@ test: .venv/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
 # The last one takes a quarter of an hour; it makes an environment for Flower in fedorbit's cache folder.
 bench: .venv/installed

@@ -9,8 +9,8 @@ import numpy as np
 import safetensors.numpy
 
 TIMES = ("seconds",)
-CHECKSUMS = ("own_sha256", "records_bytes")
-"""Of a checkpoint: they follow from the seconds in it and in its records."""
+CHECKSUMS = ("chain", "records", "records_bytes", "integrity", "sha256")
+"""Of records, checkpoints and summaries: they follow from the seconds in them."""
 
 
 def differences(undisturbed: Path, disturbed: Path) -> list[str]:
@@ -31,7 +31,7 @@ def leftovers(folder: Path) -> list[str]:
 
 
 def _of_run(first: Path, second: Path) -> Iterator[str]:
-    for name in ("config.toml", "world.json"):
+    for name in ("config.toml", "world.json", "run.json"):
         if not _same_bytes(first / name, second / name):
             yield f"{second.name}: other {name}"
     for summary in sorted(first.glob("*/summary.json")):
@@ -71,11 +71,11 @@ def _json(path: Path) -> Any:
     return _timeless(json.loads(path.read_text())) if path.exists() else None
 
 
-def _timeless(value: Any, without: tuple[str, ...] = TIMES) -> Any:
+def _timeless(value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: _timeless(v, without) for k, v in value.items() if k not in without}
+        return {k: _timeless(v) for k, v in value.items() if k not in (*TIMES, *CHECKSUMS)}
     if isinstance(value, list):
-        return [_timeless(item, without) for item in value]
+        return [_timeless(item) for item in value]
     return value
 
 
@@ -89,11 +89,7 @@ def _of_checkpoints(first: Path, second: Path) -> Iterator[str]:
             continue
         if not same_tensors(first / f"{name}.safetensors", second / f"{name}.safetensors"):
             yield f"{second.parent.name}/{second.name}: other tensors in {name}"
-        vouched = [
-            _timeless(json.loads((folder / f"{name}.json").read_text()), (*TIMES, *CHECKSUMS))
-            for folder in (first, second)
-        ]
-        if vouched[0] != vouched[1]:
+        if _json(first / f"{name}.json") != _json(second / f"{name}.json"):
             yield f"{second.parent.name}/{second.name}: other numbers in {name}"
 
 

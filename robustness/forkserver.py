@@ -28,9 +28,9 @@ PRELOADED = (
     "fedorbit.report.paper_figures",
     "fedorbit.report.run_figures",
 )
-LIMIT_S = 120.0
+LIMIT_S = 900.0
 """Only a call that hangs takes longer."""
-IDLE_S = 8.0
+IDLE_S = 60.0
 """A process that sleeps so long and uses no CPU waits for something that never comes."""
 MEMORY_BYTES = 2 * 2**30
 """What a call may need above the imports; all inputs are tiny."""

@@ -25,6 +25,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.update(RAY_worker_niceness="0", RAY_memory_monitor_refresh_ms="0")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run all tests that start Ray in one process: one cluster of theirs fills a machine."""
+    for item in items:
+        if "ray" in item.path.name or "two_nodes" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("ray"))
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep every test away from the user's prepared datasets."""

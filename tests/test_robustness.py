@@ -61,11 +61,12 @@ def run_folder(folder: Path, value: float = 0.0, seconds: float = 1.0) -> Path:
     method = folder / "fedorbit"
     method.mkdir(parents=True)
     (folder / "config.toml").write_text("seed = 0\n")
-    (folder / "world.json").write_text("{}\n")
+    for name in ("world.json", "run.json"):
+        (folder / name).write_text("{}\n")
     records = {"round": 0, "accuracy": 50.0, "seconds": seconds}
     (method / "records.jsonl").write_text(json.dumps(records) + "\n")
     (method / "summary.json").write_text(json.dumps({"accuracy": 50.0, "seconds": seconds}))
-    vouch = {"rounds_done": 1, "spent": {"seconds": seconds}, "own_sha256": str(seconds)}
+    vouch = {"rounds_done": 1, "spent": {"seconds": seconds}, "sha256": str(seconds)}
     (method / "checkpoint-00000001.json").write_text(json.dumps(vouch))
     tensors = {"models": np.array([value, 1.0], dtype=np.float32)}
     safetensors.numpy.save_file(tensors, method / "checkpoint-00000001.safetensors")
