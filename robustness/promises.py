@@ -158,7 +158,7 @@ def _names(paths: list[str]) -> str:
 
 # --- Results ------------------------------------------------------------------------------------
 
-REPORTED = ("accuracy", "spread", "samples_trained", "gs_uplink_bytes", "uplink_vs_fedavg")
+REPORTED = ("accuracy", "spread", "samples_trained", "to_ground_bytes", "to_ground_vs_fedavg")
 TIMES = ("seconds", "folder")
 
 

@@ -66,12 +66,13 @@ def parse_json(content: bytes, shape: TypeAdapter[Any]) -> Any:
     The document itself is returned, not what the schema makes of it: keys that the schema does not
     name stay.
     """
-    document = _loads(content)
+    document = load_json(content)
     require(document, shape)
     return document
 
 
-def _loads(content: bytes) -> Any:
+def load_json(content: bytes) -> Any:
+    """Return the document in some bytes, of whatever shape."""
     try:
         return _shallow(json.loads(content.decode("utf-8"), parse_constant=_refuse_constant))
     except RecursionError:

@@ -91,8 +91,8 @@ def test_no_command_cuts_anything(at_width, capsys, command: list[str], whole: l
 
 SUMMARY = {
     "rounds": 200, "links": "ideal", "similarity": 0.5, "accuracy": 88.1, "spread": 12.3,
-    "per_orbit": [88.1] * 5, "samples_trained": 123_456_789, "gs_uplink_bytes": 123_456_789,
-    "uplink_vs_fedavg": 1.05, "unlinked_bytes": 2_345_678_901,
+    "per_orbit": [88.1] * 5, "samples_trained": 123_456_789, "to_ground_bytes": 123_456_789,
+    "to_ground_vs_fedavg": 1.05, "unlinked_bytes": 2_345_678_901,
 }  # fmt: skip
 
 

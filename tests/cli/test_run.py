@@ -57,7 +57,7 @@ def test_a_run_from_the_command_line(fedorbit, tmp_path: Path) -> None:
     for run in document["runs"]:
         assert {
             "method", "accuracy", "spread", "per_orbit", "similarity", "beta", "rounds",
-            "samples_trained", "gs_uplink_bytes", "gs_downlink_bytes", "isl_bytes", "unlinked_bytes", "folder",
+            "samples_trained", "to_ground_bytes", "from_ground_bytes", "isl_bytes", "unlinked_bytes", "folder",
         } <= run.keys()  # fmt: skip
         assert run["rounds"] == 4
         assert run["beta"] == run["similarity"] > 0

@@ -82,7 +82,7 @@ def save_screenshot(opened: Opened, tmp_path: Path, name: str) -> None:
 
 def test_it_draws_everything_and_asks_for_nothing(browser, file: Path, tmp_path: Path) -> None:
     opened = Opened(browser, file)
-    charts = "accuracy spread samples bytes orbits timeline map classes similarity traffic"
+    charts = "accuracy spread hours samples bytes orbits timeline map classes similarity traffic"
     for name in charts.split():
         assert opened.chart(name).locator("svg :is(path, rect, circle)").count() >= 3, name
     assert opened.chart("accuracy").locator(".band").count() == 3  # two seeds: three bands

@@ -228,7 +228,7 @@ def test_the_centralised_bound_does_not_compete(tmp_path: Path) -> None:
 def test_curves_follow_the_records(tmp_path: Path) -> None:
     comparison = compared(write_run(tmp_path / "run", {"fedavg": 50.0}))
     [series] = comparison.settings[0].series
-    cost = against(series, "accuracy", ["gs_uplink_bytes", "gs_downlink_bytes"])
+    cost = against(series, "accuracy", ["to_ground_bytes", "from_ground_bytes"])
     assert cost.x.tolist() == [150.0 * (t + 1) for t in range(ROUNDS)]
     rounds, rows = orbit_accuracies(series)
     assert rounds.tolist() == list(range(ROUNDS))
@@ -333,7 +333,17 @@ def test_the_page_is_whole(tmp_path: Path) -> None:
     page = build_page(compared(write_run(tmp_path / "run", {"fedavg": 50.0}, setting=world())))
     assert not re.findall(r"""(?:src|href)\s*=|url\((?!#)|@import|fetch\(|XMLHttp""", page)
     assert "default-src 'none'" in html.unescape(page)
-    for chart in ("accuracy", "spread", "samples", "bytes", "orbits", "timeline", "map", "classes"):
+    for chart in (
+        "accuracy",
+        "spread",
+        "hours",
+        "samples",
+        "bytes",
+        "orbits",
+        "timeline",
+        "map",
+        "classes",
+    ):
         [figure] = re.findall(rf'<figure data-chart="{chart}">(.*?)</figure>', page, re.DOTALL)
         assert re.search(r'role="img" aria-label="[^"]{20,}"', figure)
         assert "<details>" in figure and "<table" in figure

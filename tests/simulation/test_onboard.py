@@ -147,8 +147,8 @@ def test_everything_follows_from_the_rounds_that_serve(tmp_path: Path) -> None:
     world = build_world(config)
     served = int(world.schedule.visible[:60].sum())
     for run in result.runs:
-        assert run.summary["gs_uplink_bytes"] == served * model_bytes(config)
-        assert run.summary["uplink_vs_fedavg"] == 1.0
+        assert run.summary["to_ground_bytes"] == served * model_bytes(config)
+        assert run.summary["to_ground_vs_fedavg"] == 1.0
         assert run.summary["tau_max"] == world.tau_max
         assert run.summary["service"]["served_rounds"] == world.schedule.visible_rounds.tolist()
         assert run.summary["service"]["in_view_rounds"] > run.summary["service"]["served_rounds"]

@@ -85,7 +85,7 @@ def test_a_run_leaves_records_and_summaries(whole: fo.RunResult) -> None:
         assert run.summary["samples_trained"] == records[-1]["samples_trained"]
         assert run.summary["rounds"] == ROUNDS
     fedavg, fedorbit = (run.summary for run in whole.runs)
-    assert fedavg["uplink_vs_fedavg"] == fedorbit["uplink_vs_fedavg"] == 1.0
+    assert fedavg["to_ground_vs_fedavg"] == fedorbit["to_ground_vs_fedavg"] == 1.0
     assert fedorbit["samples_trained"] > fedavg["samples_trained"] > 0
     stored = fo.load_config(whole.folder / "config.toml")
     assert runs.differing_keys(stored, small()) in ([], ["engine.backend"])

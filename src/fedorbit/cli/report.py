@@ -102,7 +102,7 @@ def _print_headline(comparison: Comparison) -> None:
             Column("accuracy"),
             Column("spread"),
             Column("samples", rank=2),
-            Column("uplink", rank=2),
+            Column("to ground", rank=2),
             Column("/FedAvg", rank=1),
         ],
     )
@@ -116,13 +116,13 @@ def _print_headline(comparison: Comparison) -> None:
 
 
 def _cells(row: HeadlineRow) -> tuple[str, ...]:
-    factor = row.uplink_vs_fedavg.mean
+    factor = row.to_ground_vs_fedavg.mean
     return (
         row.series if row.is_finished else f"{row.series} (unfinished)",
         str(len(row.seeds)),
         with_deviation(row.accuracy) + ("*" if "accuracy" in row.best else ""),
         with_deviation(row.spread) + ("*" if "spread" in row.best else ""),
         amount(row.samples_trained.mean),
-        amount(row.gs_uplink_bytes.mean, "B"),
+        amount(row.to_ground_bytes.mean, "B"),
         "-" if factor is None else f"{factor:.2f} x",
     )

@@ -35,8 +35,8 @@ from fedorbit.stopping import StopRequested
 DEFAULT = "quickstart"
 JSON_KEYS = (
     "method", "accuracy", "spread", "per_orbit", "similarity", "beta", "rounds",
-    "samples_trained", "gs_uplink_bytes", "gs_downlink_bytes", "isl_bytes", "unlinked_bytes",
-    "uplink_vs_fedavg", "seconds",
+    "samples_trained", "to_ground_bytes", "from_ground_bytes", "isl_bytes", "unlinked_bytes",
+    "to_ground_vs_fedavg", "seconds",
 )  # fmt: skip
 
 
@@ -275,21 +275,21 @@ def _print_comparison(summaries: list[dict[str, Any]]) -> None:
             Column("spread"),
             Column("per orbit", rank=5),
             Column("samples", rank=4),
-            Column("uplink", rank=2),
+            Column("to ground", rank=2),
             Column("/FedAvg", rank=1),
             Column("unlinked", rank=3),
         ],
     )
     for row in summaries:
-        uplink = row["uplink_vs_fedavg"]
+        factor = row["to_ground_vs_fedavg"]
         table.add_row(
             row["method"],
             _percent(row["accuracy"]),
             _percent(row["spread"]),
             " ".join("-" if a is None else f"{a:.0f}" for a in row["per_orbit"][:8]),
             f"{row['samples_trained'] / 1e6:.2f} M",
-            f"{row['gs_uplink_bytes'] / 1e6:.0f} MB",
-            "-" if uplink is None else f"{uplink:.2f} x",
+            f"{row['to_ground_bytes'] / 1e6:.0f} MB",
+            "-" if factor is None else f"{factor:.2f} x",
             f"{row['unlinked_bytes'] / 1e6:.0f} MB",
         )
     table.print()

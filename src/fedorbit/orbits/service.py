@@ -24,7 +24,7 @@ class LinkRates:
     """Megabits per second; None is as good as infinitely fast."""
 
     gs_uplink_mbps: float | None = None
-    """From an orbit to the ground, as in `gs_uplink_bytes`."""
+    """From an orbit to the ground, as in `to_ground_bytes`."""
     gs_downlink_mbps: float | None = None
     """From the ground to an orbit."""
 

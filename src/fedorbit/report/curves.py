@@ -11,8 +11,8 @@ from fedorbit.report.runfiles import MethodRecords
 from fedorbit.report.statistics import Curve, Estimate, Floats, curve, estimate
 
 TRAFFIC = {
-    "gs_uplink_bytes": "uplink",
-    "gs_downlink_bytes": "downlink",
+    "to_ground_bytes": "to ground",
+    "from_ground_bytes": "from ground",
     "isl_bytes": "inter-satellite",
     "unlinked_bytes": "without a link",
 }
@@ -87,8 +87,8 @@ class HeadlineRow:
     accuracy: Estimate
     spread: Estimate
     samples_trained: Estimate
-    gs_uplink_bytes: Estimate
-    uplink_vs_fedavg: Estimate
+    to_ground_bytes: Estimate
+    to_ground_vs_fedavg: Estimate
     published: tuple[float, float] | None = None
     """Accuracy and spread as others published them."""
     best: tuple[str, ...] = ()
@@ -141,8 +141,8 @@ def _row(series: Series) -> HeadlineRow:
         accuracy=over_seeds("accuracy"),
         spread=over_seeds("spread"),
         samples_trained=over_seeds("samples_trained"),
-        gs_uplink_bytes=over_seeds("gs_uplink_bytes"),
-        uplink_vs_fedavg=over_seeds("uplink_vs_fedavg"),
+        to_ground_bytes=over_seeds("to_ground_bytes"),
+        to_ground_vs_fedavg=over_seeds("to_ground_vs_fedavg"),
         published=next(filter(None, (r.run.study.published for r in series.replicates)), None),
     )
 

@@ -59,14 +59,16 @@ def page_document(comparison: Comparison) -> dict[str, Any]:
 def chart_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any]:
     """Return the curves and bars of a setting; series are named by their place in `labels`."""
     curves: dict[str, list[dict[str, Any]]] = {
-        "accuracy": [], "spread": [], "samples": [], "bytes": [], "orbits": [], "traffic": [],
+        "accuracy": [], "spread": [], "hours": [], "samples": [], "bytes": [], "orbits": [],
+        "traffic": [],
     }  # fmt: skip
     for series in begun(setting):
         index = labels.index(series.label)
         for key in ("accuracy", "spread"):
             curves[key].append(_thin(index, per_round(series, key)))
+        curves["hours"].append(_thin(index, against(series, "accuracy", ["hours"])))
         curves["samples"].append(_thin(index, against(series, "accuracy", ["samples_trained"])))
-        link = ["gs_uplink_bytes", "gs_downlink_bytes"]
+        link = ["to_ground_bytes", "from_ground_bytes"]
         curves["bytes"].append(_thin(index, against(series, "accuracy", link)))
         curves["orbits"].append(_thin_orbits(index, *orbit_accuracies(series)))
         spent = [r.figures for r in series.replicates if r.records]

@@ -77,6 +77,12 @@ def spread(setting: Setting, labels: list[str]) -> Figure:
 
 
 @style.paper
+def accuracy_hours(setting: Setting, labels: list[str]) -> Figure:
+    """Draw accuracy against simulated time."""
+    return _over_cost(setting, labels, ["hours"], 1.0, "time (h)")
+
+
+@style.paper
 def accuracy_samples(setting: Setting, labels: list[str]) -> Figure:
     """Draw accuracy against samples trained."""
     cost = ["samples_trained"]
@@ -86,7 +92,7 @@ def accuracy_samples(setting: Setting, labels: list[str]) -> Figure:
 @style.paper
 def accuracy_bytes(setting: Setting, labels: list[str]) -> Figure:
     """Draw accuracy against bytes over ground-station links."""
-    cost = ["gs_uplink_bytes", "gs_downlink_bytes"]
+    cost = ["to_ground_bytes", "from_ground_bytes"]
     return _over_cost(setting, labels, cost, 1e6, "ground-station traffic (MB)")
 
 
@@ -278,6 +284,7 @@ FIGURES: dict[str, Callable[[Setting, list[str]], Figure | None]] = {
     "parameters": parameters,
     "accuracy": accuracy,
     "spread": spread,
+    "accuracy-hours": accuracy_hours,
     "accuracy-samples": accuracy_samples,
     "accuracy-bytes": accuracy_bytes,
     "orbits": orbits,

@@ -174,4 +174,7 @@ def _variant(variants: Sequence[dict[str, Any]], name: str | None) -> Variant | 
 
 def _read_method(run: RunFolder, method: str) -> MethodRecords:
     results = read_results(run.path, method)
+    round_s = float(run.config.get("schedule", {}).get("round_s", 300.0))
+    for record in results.records:  # those of format 1 have no time
+        record.setdefault("hours", (record["round"] + 1) * round_s / 3600.0)
     return MethodRecords(run, method, results.records, results.summary)

@@ -17,7 +17,7 @@ MARKS = (
 )
 """Colours and marks of the series, as in charts.js."""
 COLUMNS = (
-    "method", "accuracy, %", "spread, points", "samples trained", "GS uplink", "/ FedAvg", "seeds",
+    "method", "accuracy, %", "spread, points", "samples trained", "to ground", "/ FedAvg", "seeds",
 )  # fmt: skip
 
 
@@ -145,14 +145,14 @@ def _headline_row(row: HeadlineRow, comparison: Comparison) -> Html:
             f"{row.series} (unfinished, {row.rounds} of {row.planned_rounds} rounds)",
             scope="row",
         )
-    factor = row.uplink_vs_fedavg.mean
+    factor = row.to_ground_vs_fedavg.mean
     return tag(
         "tr",
         name,
         tag("td", _figure(row.accuracy, "accuracy" in row.best), _published(row, 0)),
         tag("td", _figure(row.spread, "spread" in row.best), _published(row, 1)),
         tag("td", amount(row.samples_trained.mean)),
-        tag("td", amount(row.gs_uplink_bytes.mean, "B")),
+        tag("td", amount(row.to_ground_bytes.mean, "B")),
         tag("td", NOT_KNOWN if factor is None else f"{factor:.2f} ×"),
         tag("td", len(row.seeds)),
         data_series=row.series,

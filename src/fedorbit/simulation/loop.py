@@ -152,19 +152,14 @@ def _record(world: World, now: Now, evaluated: Record, clock: float) -> Record:
     onboard = now.fleet.onboard
     return {
         "round": now.t,
+        "hours": round((now.t + 1) * world.config.schedule.round_s / 3600.0, 6),
         "visible": now.orbits.visible,
         **({"present": now.orbits.present} if world.config.events else {}),
         **evaluated,
-        **_recorded(now.fleet.ledger.saved()),
+        **now.fleet.ledger.saved(),
         **(onboard.record() if onboard is not None else {}),
         "seconds": round(time.monotonic() - clock, 3),
     }
-
-
-def _recorded(ledger: dict[str, Any]) -> dict[str, Any]:
-    """Return a ledger under the names that records have."""
-    names = {"to_ground_bytes": "gs_uplink_bytes", "from_ground_bytes": "gs_downlink_bytes"}
-    return {names.get(key, key): value for key, value in ledger.items()}
 
 
 def _summary(
@@ -176,7 +171,7 @@ def _summary(
     done: Checkpoint,
     backend: str,
 ) -> dict[str, Any]:
-    spent = {k: v for k, v in _recorded(done.spent["ledger"]).items() if k != "epochs"}
+    spent = {k: v for k, v in done.spent["ledger"].items() if k != "epochs"}
     fedavg_bytes = fleet.fedavg_to_ground_bytes(done.rounds_done)
     last = fleet.at(done.rounds_done - 1)
     similarity = similarity_coefficient(last.orbits.class_counts[last.orbits.present])
@@ -191,7 +186,7 @@ def _summary(
         **({"events": events} if events else {}),
         **spent,
         "seconds": done.spent["seconds"],
-        "uplink_vs_fedavg": spent["gs_uplink_bytes"] / fedavg_bytes if fedavg_bytes else None,
+        "to_ground_vs_fedavg": spent["to_ground_bytes"] / fedavg_bytes if fedavg_bytes else None,
         "parameters": fleet.layout.size,
         "tau_max": fleet.tau_max,
         **({"onboard": fleet.onboard.summary()} if fleet.onboard is not None else {}),

@@ -17,7 +17,8 @@ from typing import Any
 from fedorbit.documents import (
     SEAL,
     DocumentError,
-    parse_json,
+    load_json,
+    read_bytes,
     read_json,
     read_lines,
     require,
@@ -86,7 +87,8 @@ def _parse(lines: Iterable[bytes], run_id: str | None) -> tuple[list[Record], st
     chain = run_id or ""
     for number, line in enumerate(lines, 1):
         try:
-            record = parse_json(line, RECORD)
+            record = _named_anew(load_json(line)) if run_id is None else load_json(line)
+            require(record, RECORD)
             if run_id is not None:
                 chain = _checked_link(chain, line)
                 del record["chain"]
@@ -100,6 +102,20 @@ def _parse(lines: Iterable[bytes], run_id: str | None) -> tuple[list[Record], st
             raise DocumentError(f"line {number}: {error}") from None
         records.append(record)
     return records, chain
+
+
+RENAMED = {
+    "gs_uplink_bytes": "to_ground_bytes",
+    "gs_downlink_bytes": "from_ground_bytes",
+    "uplink_vs_fedavg": "to_ground_vs_fedavg",
+}
+"""Names in records and summaries of format 1, which called sending to the ground an uplink."""
+
+
+def _named_anew(document: Any) -> Any:
+    if not isinstance(document, dict):
+        return document
+    return {RENAMED.get(key, key): value for key, value in document.items()}
 
 
 def _checked_link(before: str, line: bytes) -> str:
@@ -173,9 +189,11 @@ def _read_summary(folder: Path) -> tuple[dict[str, Any] | None, dict[str, str]]:
     """Return a summary, and what binds it; nothing does in format 1."""
     path = folder / SUMMARY
     try:
-        document: dict[str, Any] = read_json(path, SUMMARY_FILE, MOST_SUMMARY_BYTES)
-        bound: dict[str, str] = document.get(INTEGRITY, {})
+        document = load_json(read_bytes(path, MOST_SUMMARY_BYTES))
         run_id = method_id(folder)
+        document = _named_anew(document) if run_id is None else document
+        require(document, SUMMARY_FILE)
+        bound: dict[str, str] = document.get(INTEGRITY, {})
         if bound:
             require_seal(document)
         if bound.get("run_id") != run_id:

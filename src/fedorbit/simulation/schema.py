@@ -25,6 +25,7 @@ class RecordShape(TypedDict):
     """One evaluated round; lists have one entry per orbit."""
 
     round: Count
+    hours: NotRequired[float]
     visible: list[Count]
     present: NotRequired[list[Count]]
     accuracy: Percent
@@ -32,8 +33,8 @@ class RecordShape(TypedDict):
     orbit_accuracy: list[Percent]
     orbit_loss: list[float | None]
     samples_trained: Count
-    gs_uplink_bytes: Count
-    gs_downlink_bytes: Count
+    to_ground_bytes: Count
+    from_ground_bytes: Count
     isl_bytes: Count
     unlinked_bytes: Count
     epochs: list[Count]
@@ -95,12 +96,12 @@ class SummaryShape(TypedDict):
     rounds: Count
     links: NotRequired[str]
     samples_trained: NotRequired[Count]
-    gs_uplink_bytes: NotRequired[Count]
-    gs_downlink_bytes: NotRequired[Count]
+    to_ground_bytes: NotRequired[Count]
+    from_ground_bytes: NotRequired[Count]
     isl_bytes: NotRequired[Count]
     unlinked_bytes: NotRequired[Count]
     seconds: float
-    uplink_vs_fedavg: NotRequired[float | None]
+    to_ground_vs_fedavg: NotRequired[float | None]
     parameters: NotRequired[Count]
     tau_max: NotRequired[Count]
     onboard: NotRequired[OnboardShape]

@@ -9,8 +9,8 @@ let playing = null;
 
 const MANY_ORBITS = 10;
 const TRAFFIC = [
-  ["gs_uplink_bytes", "Uplink to ground stations"],
-  ["gs_downlink_bytes", "Downlink to satellites"],
+  ["to_ground_bytes", "From satellites to the ground"],
+  ["from_ground_bytes", "From the ground to satellites"],
   ["isl_bytes", "Between satellites"],
   ["unlinked_bytes", "Moved without a link (ideal links only)"],
 ];
@@ -36,6 +36,7 @@ const DRAW = {
   sweep: drawSweep,
   accuracy: (place, setting) => overRounds(place, setting, setting.accuracy),
   spread: (place, setting) => overRounds(place, setting, setting.spread),
+  hours: (place, setting) => overCost(place, setting.hours, "simulated hours", "hours"),
   samples: (place, setting) => overCost(place, setting.samples, "samples trained", "samples"),
   bytes: (place, setting) => overCost(place, setting.bytes, "bytes between orbits and ground stations", "bytes"),
   orbits: drawOrbits,

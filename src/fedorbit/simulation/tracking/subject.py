@@ -11,7 +11,7 @@ from fedorbit.config.files import flat_settings
 from fedorbit.simulation.provenance import provenance
 from fedorbit.simulation.records import Record, mean, method_folder, read_records
 
-BYTES = ("gs_uplink", "gs_downlink", "isl", "unlinked")
+BYTES = ("to_ground", "from_ground", "isl", "unlinked")
 
 Setting = bool | int | float | str
 
