@@ -23,6 +23,9 @@ from fedorbit.learning.ray_worker import ImagesOnNodes, Workshop, probe
 from fedorbit.learning.sgd import Trainer
 from fedorbit.methods.fleet import BYTES_PER_PARAMETER, Fleet, TrainingPlan
 from fedorbit.methods.onboard import Onboard
+from fedorbit.orbits.constellation import Constellation
+from fedorbit.orbits.places import Place
+from fedorbit.orbits.plan import ContactPlan
 from fedorbit.orbits.service import Service
 from fedorbit.orbits.visibility import Schedule
 from fedorbit.presence import Presence
@@ -31,6 +34,8 @@ from fedorbit.scenario import (
     build_constellation,
     build_hardware,
     build_partition,
+    build_places,
+    build_plan,
     build_presence,
     build_schedule,
     build_service,
@@ -48,6 +53,12 @@ class World:
     """Constellation, data and model of a run."""
 
     config: Config
+    constellation: Constellation
+    places: tuple[Place, ...]
+    plan: ContactPlan
+    """All contacts over the horizon."""
+    active_plan: ContactPlan
+    """The contacts of active satellites: launched and not lost."""
     schedule: Schedule
     """Who can exchange models when: in view, and for long enough where links have rates."""
     dataset: Dataset
@@ -156,8 +167,13 @@ class World:
         )
 
 
-def build_world(config: Config, progress: Progress | None = None) -> World:
-    """Lay out the constellation, load and deal the data, and draw the first model."""
+def build_world(
+    config: Config, progress: Progress | None = None, plan: ContactPlan | None = None
+) -> World:
+    """Lay out the constellation, load and deal the data, and draw the first model.
+
+    Given a plan, such as that of a run which is resumed, contacts are not computed again.
+    """
     if config.run.rounds > config.schedule.rounds:
         raise ConfigError(
             f"run.rounds must be at most schedule.rounds ({config.schedule.rounds}), the horizon "
@@ -165,7 +181,10 @@ def build_world(config: Config, progress: Progress | None = None) -> World:
         )
     constellation = build_constellation(config)
     presence = build_presence(config, constellation)
-    schedule = build_schedule(config, constellation, progress, presence)
+    if plan is None:
+        plan = build_plan(config, constellation, progress)
+    active_plan = plan.restricted(presence, config.schedule.round_s)
+    schedule = build_schedule(config, constellation, active_plan)
     dataset = load_dataset(config, progress)
     partition = build_partition(config, dataset, constellation, progress)
     classes = len(dataset.class_names)
@@ -174,13 +193,17 @@ def build_world(config: Config, progress: Progress | None = None) -> World:
     service = None
     if has_rates(config):
         size_bytes = BYTES_PER_PARAMETER * spec.layout.size
-        service = build_service(config, constellation, schedule, size_bytes, progress, presence)
+        service = build_service(config, constellation, active_plan, schedule, size_bytes)
         complain_of_short_contacts(service)
         schedule = service.schedule
     everything = np.sort(np.concatenate(partition.train))
     scale, shift = standardisation(dataset.images, everything)
     return World(
         config=config,
+        constellation=constellation,
+        places=build_places(config),
+        plan=plan,
+        active_plan=active_plan,
         schedule=schedule,
         dataset=dataset,
         partition=partition,

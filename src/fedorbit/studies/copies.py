@@ -3,10 +3,18 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from fedorbit.config.inputs import COPIES
 from fedorbit.documents import DocumentError, read_bytes
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
-from fedorbit.simulation.manifest import CONFIG, MANIFEST, WORLD, changed, stored_config
+from fedorbit.simulation.manifest import (
+    CONFIG,
+    CONTACTS,
+    MANIFEST,
+    WORLD,
+    changed,
+    stored_config,
+)
 from fedorbit.simulation.records import RECORDS, SUMMARY, method_folder
 from fedorbit.simulation.runs import differing_keys, with_backend_of
 from fedorbit.studies.folders import claim, refuse_other_configurations, state_of
@@ -61,8 +69,9 @@ def take_over(study: Study, out: Path, sources: Sequence[Path]) -> list[str]:
 def copy_run(source: Path, target: Path, method: str) -> None:
     """Copy what a finished run has to tell; its summary last, so that half a copy is not done."""
     folder, copied = method_folder(source, method), method_folder(target, method)
-    pairs = [(path, target / path.name) for path in sorted(source.glob("elements.*"))]
-    pairs += [(source / name, target / name) for name in (CONFIG, WORLD, MANIFEST)]
+    inputs = sorted(path for stem in COPIES.values() for path in source.glob(f"{stem}.*"))
+    pairs = [(path, target / path.name) for path in inputs]
+    pairs += [(source / name, target / name) for name in (CONTACTS, CONFIG, WORLD, MANIFEST)]
     pairs += [(folder / name, copied / name) for name in (RECORDS, SUMMARY)]
     for original, copy in pairs:
         if original.exists():
