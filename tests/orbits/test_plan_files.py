@@ -191,6 +191,7 @@ HEAD = "node_a,node_b,begin_s,end_s,kind,range_km\n"
         (HEAD + "C,4,1,2,,\n", "line 2: node_a 'C' is the name of 2 nodes; give the number"),
         (HEAD + "0,4,1,2,,\n0,4,nan,2,,\n", "line 3: begin_s must be a finite number, got 'nan'"),
         (HEAD + "0,4,1,inf,,\n", "line 2: end_s must be a finite number, got 'inf'"),
+        (HEAD + "0,4,2026-03-32,2,,\n", "line 2: begin_s must be seconds, or a moment such as"),
         (HEAD + "0,4,soon,2,,\n", "line 2: begin_s must be a finite number, got 'soon'"),
         (HEAD + "0,4,2,2,,\n", "line 2: a contact must end after it begins, got 2 s to 2 s"),
         (HEAD + "0,0,1,2,,\n", "line 2: node 0 cannot have a contact with itself"),
@@ -204,8 +205,9 @@ HEAD = "node_a,node_b,begin_s,end_s,kind,range_km\n"
         ("{", "is not a contact plan in JSON"),
         ('{"contacts": [{"source": 1, "dest": 5, "startTime": 0}]}',
          "is not an HDTN contact plan (contacts.0.endTime: field required)"),
+        ('{"a": {}, "contacts": 7}', "is not an HDTN contact plan (contacts: input should be"),
         ('{"contacts": [{"source": 1, "dest": 5, "startTime": 0, "endTime": NaN}]}',
-         "is not an HDTN contact plan (NaN is no JSON number)"),
+         "is not a contact plan in JSON (NaN is no JSON number)"),
         ('{"contacts": [{"source": 0, "dest": 5, "startTime": 0, "endTime": 9}]}',
          "contacts.0: a node must be from 1 to 6 (4 satellites, then 2 servers), got '0'"),
         ("a contact +0 +10 1 5 1\n", "line 1: contacts from node 1 to node 5 are listed, and none "

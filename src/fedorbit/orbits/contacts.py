@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.earth import Floats
 from fedorbit.orbits.places import Place, PlaceArrays
-from fedorbit.orbits.visibility import round_times_s, time_chunks
+from fedorbit.orbits.visibility import time_chunks
 from fedorbit.progress import Progress
 
 GRID_STEP_S = 30.0
@@ -65,6 +65,24 @@ class Contacts:
 
 
 @dataclass(frozen=True)
+class _Grid:
+    """Begins of the rounds, each round in equal steps, and the end of the last."""
+
+    rounds: int
+    round_s: float
+    steps: int
+
+    def __len__(self) -> int:
+        return self.rounds * self.steps + 1
+
+    def times_s(self, begin: int, end: int) -> Floats:
+        """Return part of the grid; a long horizon as a whole would not fit into memory."""
+        t, step = np.divmod(np.arange(begin, end), self.steps)
+        # Exactly the begin of a round where the step is 0: the same product as elsewhere.
+        return np.asarray(t * self.round_s + step * (self.round_s / self.steps))
+
+
+@dataclass(frozen=True)
 class _Brackets:
     """Pairs of satellite and station with a time interval each."""
 
@@ -84,9 +102,9 @@ def find_contacts(
 ) -> Contacts:
     """Find every contact from 0 to the end of the last round."""
     margin = _Margin(constellation, PlaceArrays.of(places, constellation.geoid))
-    grid_s = _grid_s(rounds, round_s, grid_step_s)
-    horizon_s = float(grid_s[-1])
-    rises, sets, peaks, *misses = _scan(margin, grid_s, progress)
+    grid = _Grid(rounds, round_s, max(1, int(np.ceil(round_s / grid_step_s))))
+    horizon_s = rounds * round_s
+    rises, sets, peaks, *misses = _scan(margin, grid, progress)
     hidden, hidden_s = _hidden(margin, *misses)
     hidden_rises = replace(hidden, high_s=hidden_s)
     hidden_sets = replace(hidden, low_s=hidden_s)
@@ -145,14 +163,6 @@ def _hidden(
     return _select(sides, is_pass), peak_s[is_pass]
 
 
-def _grid_s(rounds: int, round_s: float, step_s: float) -> Floats:
-    """Begins of the rounds, each round in equal steps, and the end of the last."""
-    steps = max(1, int(np.ceil(round_s / step_s)))
-    within_s = np.arange(steps, dtype=np.float64) * (round_s / steps)
-    grid_s = (round_times_s(rounds, round_s)[:, None] + within_s).ravel()
-    return np.append(grid_s, rounds * round_s)
-
-
 def _culminations(
     margin: "_Margin", contacts: "_Brackets", peak: "_Brackets", peak_s: Floats, peak_margin: Floats
 ) -> tuple[Floats, Floats]:
@@ -195,16 +205,16 @@ class _Margin:
         return sines - self.stations.sin_min_elevation[pairs.station]
 
 
-def _scan(margin: _Margin, grid_s: Floats, progress: Progress | None) -> list[_Brackets]:
+def _scan(margin: _Margin, grid: _Grid, progress: Progress | None) -> list[_Brackets]:
     """Bracket rises, sets, and local maxima above and below the minimum elevation.
 
     The last are near misses: their brackets, and their middles.
     """
     parts: tuple[list[_Brackets], ...] = ([], [], [], [], [])
     pairs = margin.constellation.satellites * len(margin.stations.zenith)
-    for rows in time_chunks(len(grid_s), pairs, "finding contacts", progress):
-        at_start, at_end = rows.start == 0, rows.stop == len(grid_s)
-        times_s = grid_s[rows.start - (not at_start) : rows.stop + (not at_end)]
+    for rows in time_chunks(len(grid), pairs, "finding contacts", progress):
+        at_start, at_end = rows.start == 0, rows.stop == len(grid)
+        times_s = grid.times_s(rows.start - (not at_start), rows.stop + (not at_end))
         # Beyond the horizon nothing is up: who is up at its ends rises and sets right there.
         beyond = ((int(at_start), int(at_end)), (0, 0), (0, 0))
         margins = np.pad(margin.grid(times_s), beyond, constant_values=-np.inf)

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
-from fedorbit.documents import DocumentError, parse_json
+from fedorbit.documents import DocumentError, parse_json, require
 from fedorbit.errors import PlanError, closest
 from fedorbit.files import replacing
 from fedorbit.inputs import read_regular
@@ -123,6 +123,7 @@ class HdtnShape(TypedDict):
 
 
 HDTN_FILE: TypeAdapter[Any] = TypeAdapter(HdtnShape)
+JSON_FILE: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -309,12 +310,21 @@ def _number(where: str, key: str, text: str) -> float:
 def _time_s(where: str, key: str, text: str, nodes: Nodes) -> float:
     """Return seconds since t = 0 of a number or of a moment, which needs a start."""
     try:
-        moment = as_utc(datetime.fromisoformat(text.strip()))
+        float(text)
+    except ValueError:
+        if re.match("[0-9]{4}-", text.strip()):
+            return _since_start(where, key, _moment(where, key, text), nodes)
+    return _number(where, key, text)
+
+
+def _moment(where: str, key: str, text: str) -> datetime:
+    try:
+        return as_utc(datetime.fromisoformat(text.strip()))
     except (ValueError, OverflowError):
-        return _number(where, key, text)
-    if re.fullmatch("[0-9]+", text.strip()):  # ISO 8601 would take eight digits for a day
-        return float(text)
-    return _since_start(where, key, moment, nodes)
+        raise PlanError(
+            f"{where}: {key} must be seconds, or a moment such as 2026-03-01T12:00:00Z, "
+            f"got {text.strip()[:80]!r}"
+        ) from None
 
 
 def _since_start(where: str, key: str, moment: datetime, nodes: Nodes) -> float:
@@ -327,14 +337,15 @@ def _since_start(where: str, key: str, moment: datetime, nodes: Nodes) -> float:
 
 
 def _json_rows(path: Path, text: str, nodes: Nodes) -> Iterable[_Row]:
-    content = text.encode()
-    is_hdtn = re.match(r'\s*\{[^{\[]*"contacts"\s*:', text) is not None
+    kind, is_hdtn = "a contact plan in JSON", False
     try:
-        document = parse_json(content, HDTN_FILE if is_hdtn else PLAN_FILE)
+        document = parse_json(text.encode(), JSON_FILE)
+        if is_hdtn := "contacts" in document:
+            kind = "an HDTN contact plan"
+        require(document, HDTN_FILE if is_hdtn else PLAN_FILE)
         if not is_hdtn and document["first"] is None:
             raise DocumentError("its arrays are missing")
     except DocumentError as error:
-        kind = "an HDTN contact plan" if is_hdtn else "a contact plan in JSON"
         raise PlanError(f"{path} is not {kind} ({error})") from None
     if is_hdtn:
         return _two_way(path, _hdtn_rows(path, document["contacts"], nodes), {})
