@@ -178,6 +178,13 @@ def test_a_resumed_run_has_the_plan_that_it_began_with(tmp_path: Path) -> None:
     assert (stored.satellites, stored.servers, stored.horizon_s) == (6, 1, 12_000.0)
 
 
+def test_a_plan_of_another_constellation_is_no_plan_of_the_run() -> None:
+    plan = build_world(small()).plan
+    other = small(constellation={"planes": 4})
+    with pytest.raises(RunError, match=r"of 6 satellites and 1 stations.*has 8 and 1"):
+        build_world(other, plan=plan)
+
+
 def test_many_contacts_have_a_file_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

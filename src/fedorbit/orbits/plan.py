@@ -96,10 +96,13 @@ class ContactPlan:
         flags = plan._covered(times_s, pair, self.satellites * self.servers)
         return flags.reshape(len(times_s), self.satellites, self.servers)
 
-    def satellites_in_view(self, times_s: Floats) -> Flags:
-        """Satellites that are in contact with any server, `[time, satellite]`."""
+    def satellites_in_view(self, times_s: Floats, satellites: Ints) -> Flags:
+        """Which of some satellites are in contact with any server, `[time, satellite]`."""
+        column = np.full(self.satellites, -1)
+        column[satellites] = np.arange(len(satellites))
         plan = self.with_servers
-        return plan._covered(times_s, plan.first, self.satellites)
+        plan = plan._select(column[plan.first] >= 0)
+        return plan._covered(times_s, column[plan.first], len(satellites))
 
     def orbits_in_view(self, times_s: Floats, orbit_of_satellite: Ints) -> Flags:
         """V[time, orbit]: any satellite of the orbit is in contact with any server."""
@@ -108,7 +111,7 @@ class ContactPlan:
         return plan._covered(times_s, orbit_of_satellite[plan.first], orbits)
 
     def _covered(self, times_s: Floats, group: NDArray[np.integer], groups: int) -> Flags:
-        """Tell which times a contact of each group covers, `[time, group]`."""
+        """Times that a contact of each group covers, `[time, group]`."""
         covered = np.zeros((len(times_s), groups), dtype=np.bool_)
         begin, end = np.searchsorted(times_s, (self.begin_s, self.end_s))
         held = np.flatnonzero(begin < end)
@@ -211,17 +214,21 @@ def kinds_of_servers(places: Sequence[Place]) -> NDArray[np.uint8]:
 
 def merged(plan: ContactPlan) -> ContactPlan:
     """Sort a plan, and join contacts of the same nodes that overlap or follow without a gap."""
-    order = np.lexsort((plan.begin_s, plan.second, plan.first))
-    plan = plan._select(order)
+    plan = plan._select(np.lexsort((plan.begin_s, plan.second, plan.first)))
+    columns = (plan.first, plan.second, plan.begin_s, plan.end_s, plan.range_km)
+    first, second, begin_s, end_s, range_km = (column.tolist() for column in columns)
     kept: list[int] = []
-    end_s, range_km = plan.end_s.copy(), plan.range_km.copy()
     for i in range(len(plan)):
-        last = kept[-1] if kept else i
-        same = plan.first[i] == plan.first[last] and plan.second[i] == plan.second[last]
-        if kept and same and plan.begin_s[i] <= end_s[last]:
+        last = kept[-1] if kept else -1
+        same = kept and (first[i], second[i]) == (first[last], second[last])
+        if same and begin_s[i] <= end_s[last]:
             end_s[last] = max(end_s[last], end_s[i])
-            range_km[last] = np.fmin(range_km[last], range_km[i])
+            range_km[last] = float(np.fmin(range_km[last], range_km[i]))
         else:
             kept.append(i)
-    joined = replace(plan, end_s=end_s, range_km=range_km)._select(np.array(kept, dtype=np.int64))
+    joined = replace(
+        plan,
+        end_s=np.array(end_s, dtype=np.float64),
+        range_km=np.array(range_km, dtype=np.float64),
+    )._select(np.array(kept, dtype=np.int64))
     return joined._select(np.lexsort((joined.second, joined.first, joined.begin_s)))

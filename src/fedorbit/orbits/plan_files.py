@@ -657,8 +657,9 @@ def _require_sound(rows: NDArray[Any], nodes: int) -> None:
         raise ValueError("first must be below second, and at least 0")
     if (rows["second"] >= nodes).any():
         raise ValueError(f"second must be below {nodes}, the number of nodes")
-    if not (rows["begin_s"] < rows["end_s"]).all():
-        raise ValueError("begin_s must be below end_s")
+    times_s = rows["begin_s"], rows["end_s"]
+    if not (np.isfinite(times_s).all() and (times_s[0] < times_s[1]).all()):
+        raise ValueError("begin_s must be below end_s, and both finite")
     if (rows["kind"] >= len(KINDS)).any():
         raise ValueError(f"kind must be below {len(KINDS)}")
 

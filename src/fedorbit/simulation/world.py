@@ -13,7 +13,7 @@ from fedorbit.cluster import ray_cluster
 from fedorbit.config import Config
 from fedorbit.data.cache import Dataset
 from fedorbit.data.partition import Partition
-from fedorbit.errors import ConfigError
+from fedorbit.errors import ConfigError, RunError
 from fedorbit.hardware import Hardware
 from fedorbit.learning.backends import Backend, make_trainer, resolve_backend
 from fedorbit.learning.engine import Engine, LocalEngine
@@ -181,8 +181,15 @@ def build_world(
         )
     constellation = build_constellation(config)
     presence = build_presence(config, constellation)
+    places = build_places(config)
     if plan is None:
         plan = build_plan(config, constellation, progress)
+    elif (plan.satellites, plan.servers) != (constellation.satellites, len(places)):
+        raise RunError(
+            f"the contacts that the run began with are of {plan.satellites} satellites and "
+            f"{plan.servers} stations, and its configuration has {constellation.satellites} and "
+            f"{len(places)}; start again with --out"
+        )
     active_plan = plan.restricted(presence, config.schedule.round_s)
     schedule = build_schedule(config, constellation, active_plan)
     dataset = load_dataset(config, progress)
@@ -201,7 +208,7 @@ def build_world(
     return World(
         config=config,
         constellation=constellation,
-        places=build_places(config),
+        places=places,
         plan=plan,
         active_plan=active_plan,
         schedule=schedule,

@@ -70,6 +70,8 @@ def stored_plan(folder: Path) -> ContactPlan | None:
         return None
     if world["contacts"]["first"] is not None:
         return from_document(world["contacts"])
+    if CONTACTS not in manifest.files:
+        raise changed(folder / WORLD, "its contacts are missing")
     content = require_file(folder, CONTACTS, manifest)
     try:
         return from_table(world["contacts"], content)
@@ -157,7 +159,7 @@ def _positions(world: World) -> dict[str, Any]:
     )
     shape = len(rounds), len(satellites)
     there = world.presence.during(rounds)[:, satellites]
-    seen = world.active_plan.satellites_in_view(times_s)[:, satellites]
+    seen = world.active_plan.satellites_in_view(times_s, satellites)
     latitude_deg, longitude_deg = latitude_longitude_deg(r_ecef_km)
     away = {} if there.all() else {"away": [np.flatnonzero(~row).tolist() for row in there]}
     return {
