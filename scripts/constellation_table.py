@@ -4,7 +4,7 @@ import numpy as np
 
 from fedorbit.config import load_config
 from fedorbit.orbits.earth import EARTH_RADIUS_KM
-from fedorbit.scenario import build_constellation, build_schedule
+from fedorbit.scenario import build_constellation, build_plan, build_schedule
 
 PRESETS = (
     "starlink-shell1",
@@ -25,7 +25,7 @@ def row(preset: str) -> str:
     """Describe one preset over its whole schedule."""
     config = load_config(preset)
     constellation = build_constellation(config)
-    schedule = build_schedule(config, constellation)
+    schedule = build_schedule(config, constellation, build_plan(config, constellation))
     one_orbit_km = constellation.motion.r_eci_km(np.linspace(0.0, 6000.0, 101))
     altitude_km = np.linalg.norm(one_orbit_km, axis=-1).mean(axis=0) - EARTH_RADIUS_KM
     shares = 100.0 * schedule.visible_rounds / schedule.rounds

@@ -25,6 +25,10 @@ class ElementSetError(FedOrbitError):
     """A TLE or OMM file is unreadable, broken or too old for the period asked for."""
 
 
+class PlanError(FedOrbitError):
+    """A contact plan is unreadable, or does not fit the constellation and its stations."""
+
+
 class DataError(FedOrbitError):
     """A dataset is missing, damaged or not what its source promises."""
 

@@ -27,10 +27,13 @@ from fedorbit.hardware import JOULES_PER_WH, Hardware, Power
 from fedorbit.orbits.constellation import Constellation, from_element_sets, walker
 from fedorbit.orbits.contacts import Contacts, find_contacts
 from fedorbit.orbits.elements import read_element_sets
+from fedorbit.orbits.places import Place
+from fedorbit.orbits.plan import ContactPlan, plan_of
+from fedorbit.orbits.plan_files import Nodes, read_plan
 from fedorbit.orbits.service import LinkRates, Service, contact_seconds
 from fedorbit.orbits.sunlight import sunlit_seconds
 from fedorbit.orbits.swath import count_passes
-from fedorbit.orbits.visibility import GroundStation, Schedule, compute_schedule, round_times_s
+from fedorbit.orbits.visibility import Schedule, round_times_s
 from fedorbit.presence import Presence
 from fedorbit.progress import Progress, SilentProgress
 from fedorbit.randomness import generator
@@ -52,9 +55,9 @@ def build_constellation(config: Config) -> Constellation:
     )
 
 
-def build_stations(config: Config) -> tuple[GroundStation, ...]:
-    """Place the ground stations."""
-    return tuple(GroundStation(**station.model_dump()) for station in config.stations)
+def build_places(config: Config) -> tuple[Place, ...]:
+    """Return the stations and platforms, the servers of the contact plan."""
+    return tuple(Place(**station.model_dump()) for station in config.stations)
 
 
 def build_presence(config: Config, constellation: Constellation) -> Presence:
@@ -94,15 +97,40 @@ def build_presence(config: Config, constellation: Constellation) -> Presence:
     return Presence(np.array(list(segments), dtype=np.int64), satellites)
 
 
-def build_schedule(
+def search_contacts(
+    config: Config, constellation: Constellation, progress: Progress | None = None
+) -> Contacts:
+    """Find the contacts that geometry gives, over the whole horizon."""
+    rounds, round_s = config.schedule.rounds, config.schedule.round_s
+    places = build_places(config)
+    return find_contacts(constellation, places, rounds, round_s, progress=progress)
+
+
+def build_plan(
     config: Config,
     constellation: Constellation,
     progress: Progress | None = None,
-    presence: Presence | None = None,
-) -> Schedule:
-    """Compute who is visible in which round, over the whole horizon."""
+    contacts: Contacts | None = None,
+) -> ContactPlan:
+    """Return the contact plan: from the file that the configuration names, or from geometry."""
+    if config.schedule.plan is not None:
+        return read_plan(config.schedule.plan, plan_nodes(config, constellation))
+    if contacts is None:
+        contacts = search_contacts(config, constellation, progress)
+    return plan_of(contacts, constellation.satellites, build_places(config), horizon_s(config))
+
+
+def plan_nodes(config: Config, constellation: Constellation) -> Nodes:
+    """Return what a file of contacts may name: satellites, servers, and times."""
+    return Nodes(
+        constellation.satellite_names, build_places(config), horizon_s(config), constellation.start
+    )
+
+
+def build_schedule(config: Config, constellation: Constellation, plan: ContactPlan) -> Schedule:
+    """Take from a plan which orbits are in view in which round, over the whole horizon."""
     times_s = round_times_s(config.schedule.rounds, config.schedule.round_s)
-    return compute_schedule(constellation, build_stations(config), times_s, progress, presence)
+    return Schedule(times_s, plan.orbits_in_view(times_s, constellation.orbit_of_satellite))
 
 
 def has_rates(config: Config) -> bool:
@@ -114,20 +142,15 @@ def has_rates(config: Config) -> bool:
 def build_service(
     config: Config,
     constellation: Constellation,
+    plan: ContactPlan,
     in_view: Schedule,
     model_bytes: int,
-    progress: Progress | None = None,
-    presence: Presence | None = None,
-    contacts: Contacts | None = None,
 ) -> Service:
     """Work out which rounds serve an orbit, given the rates of links and the size of a model."""
     assert config.link_rates is not None
     rates = LinkRates(config.link_rates.gs_uplink_mbps, config.link_rates.gs_downlink_mbps)
-    if contacts is None:
-        stations = build_stations(config)
-        contacts = find_contacts(constellation, stations, horizon_s(config), progress=progress)
     seconds = contact_seconds(
-        contacts, constellation.orbits, in_view.rounds, config.schedule.round_s, presence
+        plan, constellation.orbit_of_satellite, in_view.rounds, config.schedule.round_s
     )
     return Service(in_view, seconds, rates.exchange_s(model_bytes))
 

@@ -125,3 +125,59 @@ def test_a_naive_start_with_element_sets(fedorbit, tmp_path: Path) -> None:
     late = ("-o", "schedule.start=2026-06-01T01:00:00+02:00")
     refused = one_sentence(fedorbit("orbits", *elements, *late, code=2))
     assert "from 2026-05-31 23:00 UTC" in refused
+
+
+def test_a_plan_is_written_and_drives_the_same_tables(fedorbit, tmp_path: Path) -> None:
+    computed = json.loads(fedorbit("orbits", "--json", "--plan", "plans/plan.csv").stdout)
+    assert computed["files"] == ["plans/plan.csv"]
+    assert computed["passes"] == [40, 28, 21, 23, 35] and computed["passes_per_station"] == [147]
+    given = ("-o", "schedule.plan=plans/plan.csv")
+    read = json.loads(fedorbit("orbits", *given, "--json", "--plan", "again.csv").stdout)
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "plans/plan.csv").read_bytes()
+    unknown = {"culmination_s": None, "max_elevation_deg": None}
+    for row in computed["contact_list"]:
+        row.update(unknown)
+    assert read == {**computed, "files": ["again.csv"]}
+    text = fedorbit("orbits", *given, "--contacts", "2", "--out", "figures").stdout
+    assert "First 2 of 147 contacts" in text and "culmination" not in text
+    assert len((tmp_path / "figures" / "contacts.csv").read_text().splitlines()) == 148
+
+
+def test_a_plan_of_an_operator_is_shown_as_it_is(fedorbit, tmp_path: Path) -> None:
+    plan = "node_a,node_b,begin_s,end_s\nsat 0.1,London,0,610\nsat 0.2,London,3000,3300\n"
+    (tmp_path / "plan.csv").write_text(plan)
+    document = json.loads(fedorbit("orbits", "-o", "schedule.plan=plan.csv", "--json").stdout)
+    assert document["visible_rounds"] == [4, 0, 0, 0, 0]  # at 0, 300, 600 and 3000 s
+    assert document["longest_gap_rounds"] == 400
+    assert document["passes"] == [2, 0, 0, 0, 0] and document["contact_s"] == 910.0
+
+
+@pytest.mark.parametrize("name", ["plan.ion", "plan.hdtn.json", "plan.json"])
+def test_plans_of_other_formats(fedorbit, name: str) -> None:
+    fedorbit("orbits", "--plan", name)
+    again = json.loads(fedorbit("orbits", "-o", f"schedule.plan={name}", "--json").stdout)
+    assert again["contacts"] == 147
+    assert again["contact_s"] == pytest.approx(64_260, abs=300)
+
+
+def test_mistakes_with_plans_get_one_sentence(fedorbit, tmp_path: Path) -> None:
+    told = one_sentence(fedorbit("orbits", "--plan", "plan.xls", code=2))
+    assert "a contact plan is written as .csv, .json" in told and "plan.xls" in told
+    told = one_sentence(fedorbit("orbits", "-o", "schedule.plan=none.csv", code=2))
+    assert "contact plan none.csv does not exist; set schedule.plan to a file" in told
+    (tmp_path / "plan.csv").write_text("node_a,node_b,begin_s,end_s\n0,Paris,1,2\n")
+    told = one_sentence(fedorbit("orbits", "-o", "schedule.plan=plan.csv", code=2))
+    assert "plan.csv, line 2: node_b names no satellite or station, got 'Paris'" in told
+
+
+def test_several_places_are_counted_by_role_and_listed(fedorbit) -> None:
+    hap = 'name="HAP", latitude_deg=51.0, longitude_deg=-0.1, altitude_km=20.0, role="platform"'
+    stations = (
+        'stations=[{name="London", latitude_deg=51.0, longitude_deg=-0.1}, '
+        f"{{{hap}, min_elevation_deg=-3.2}}]"
+    )
+    text = fedorbit("orbits", "-o", stations, "--contacts", "0").stdout
+    assert "1 ground station and 1 platform" in text
+    rows = [line.split() for line in text.splitlines()]
+    assert ["London", "ground", "0", "km", "10°", "147", "7.3", "min"] in rows
+    assert ["HAP", "platform", "20", "km", "-3.2°", "194", "12.5", "min"] in rows

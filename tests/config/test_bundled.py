@@ -7,6 +7,7 @@ import pytest
 from fedorbit.config import load_config
 from fedorbit.config.bundled import bundled_elements
 from fedorbit.config.files import dumps
+from fedorbit.config.inputs import anywhere, copies, input_files, own_files
 from fedorbit.config.schema import ElementsSection
 from fedorbit.errors import ConfigError
 
@@ -35,7 +36,7 @@ def test_a_preset_names_its_element_sets_without_a_path(tmp_path: Path, monkeypa
     config = load_config("iridium-next-tle")
     assert isinstance(config.constellation, ElementsSection)
     assert config.constellation.path == bundled_elements()[NAME]
-    assert config.constellation.anywhere() == config.constellation
+    assert anywhere(config) == config
     printed = dumps(config)
     assert f'file = "bundled:{NAME}"' in printed
     folder = tmp_path / "deep" / "down"
@@ -65,6 +66,14 @@ def test_what_is_not_bundled_is_refused(tmp_path: Path) -> None:
 
 def test_a_users_path_becomes_one_that_holds_everywhere(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    section = ElementsSection(kind="elements", file=Path("sets/mine.tle"))
-    assert section.anywhere().file == tmp_path / "sets" / "mine.tle"
-    assert section.path == Path("sets/mine.tle")
+    overrides = ["constellation.kind=elements", "constellation.file=sets/mine.tle"]
+    config = load_config("paper", [*overrides, "schedule.plan=sets/plan.csv"])
+    assert config.constellation.path == Path("sets/mine.tle")
+    found = anywhere(config)
+    assert found.constellation.path == tmp_path / "sets" / "mine.tle"
+    assert found.schedule.plan == tmp_path / "sets" / "plan.csv"
+    assert own_files(config) == input_files(config)
+    assert copies(found) == {
+        "elements.tle": found.constellation.path,
+        "plan.csv": found.schedule.plan,
+    }

@@ -75,7 +75,7 @@ def test_presets_load_and_survive_being_printed(preset: str, written) -> None:
         ("[constellation]\nplanes = 21\nsatellites_per_plane = [" + "10000, " * 21 + "]", "planes x satellites_per_plane must be at most 200000, got 210000"),
         ("[constellation]\nkind = 'wlaker'", "constellation.kind must be one of walker, elements, got 'wlaker' (did you mean 'walker'?)"),
         ("[constellation]\nkind = 'elements'", "constellation.file is missing"),
-        ("[[stations]]\nlatitude_deg = 1\nlongitude_deg = 2\nmin_elevation_deg = 90", "stations.0.min_elevation_deg must be at least 0 and below 90, got 90"),
+        ("[[stations]]\nlatitude_deg = 1\nlongitude_deg = 2\nmin_elevation_deg = 90", "stations.0.min_elevation_deg must be at least -20 and below 90, got 90"),
         ("stations = []", "stations must have at least 1 entry"),
         ("stations = 3", "stations must be a list, got 3"),
         ("schedule = 3", "schedule must be a table, got 3"),

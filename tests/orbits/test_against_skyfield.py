@@ -25,7 +25,7 @@ from skyfield.units import Distance, Velocity
 from fedorbit.orbits.constellation import Constellation, from_element_sets, walker
 from fedorbit.orbits.contacts import find_contacts
 from fedorbit.orbits.elements import read_element_sets
-from fedorbit.orbits.visibility import GroundStation, StationArrays
+from fedorbit.orbits.places import Place, PlaceArrays
 from tests.orbits.element_files import ISS_TLE
 
 KEPLER_ELEVATION_TOLERANCE_DEG = 0.1
@@ -50,7 +50,7 @@ def skyfield_elevation_deg(satellite, place, start: datetime) -> Elevation:
 def compare(
     elevation_deg: Elevation,
     constellation: Constellation,
-    station: GroundStation,
+    station: Place,
     horizon_s: float,
     elevation_tolerance_deg: float,
     event_tolerance_s: float,
@@ -58,7 +58,7 @@ def compare(
     """Compare all elevations on a grid, and all rises, sets and culminations found on it."""
     grid_s = np.arange(0.0, horizon_s, 20.0)
     theirs_deg = elevation_deg(grid_s)
-    arrays = StationArrays.of([station], constellation.geoid)
+    arrays = PlaceArrays.of([station], constellation.geoid)
     sines = arrays.sin_elevation(constellation.r_ecef_km(grid_s))[:, 0, 0]
     np.testing.assert_allclose(
         np.degrees(np.arcsin(sines)), theirs_deg, atol=elevation_tolerance_deg
@@ -78,7 +78,7 @@ def compare(
         ).x
         for bounds in zip(*crossings_s, strict=True)
     ]
-    contacts = find_contacts(constellation, [station], horizon_s)
+    contacts = find_contacts(constellation, [station], 1, horizon_s)
     assert len(contacts) == len(rises) >= 3
     np.testing.assert_allclose(contacts.rise_s, crossings_s[0], atol=event_tolerance_s)
     np.testing.assert_allclose(contacts.set_s, crossings_s[1], atol=event_tolerance_s)
@@ -87,7 +87,7 @@ def compare(
 
 def test_a_kepler_satellite_agrees_with_skyfield() -> None:
     start = datetime(2000, 1, 1, 12, tzinfo=UTC)
-    station = GroundStation("London", 51.0, -0.1, 10.0)
+    station = Place("London", 51.0, -0.1, 10.0)
     constellation = walker(
         1, 1, 0, 550.0, 53.0, raan_offset_deg=200.0, argument_of_latitude_deg=260.0, start=start
     )
@@ -117,7 +117,13 @@ def test_a_kepler_satellite_agrees_with_skyfield() -> None:
 
 @pytest.mark.parametrize(
     ("latitude_deg", "longitude_deg", "altitude_km", "min_elevation_deg"),
-    [(51.0, -0.1, 0.0, 10.0), (-33.9, 18.4, 0.1, 5.0), (28.3, -16.5, 2.4, 25.0)],
+    [
+        (51.0, -0.1, 0.0, 10.0),
+        (-33.9, 18.4, 0.1, 5.0),
+        (28.3, -16.5, 2.4, 25.0),
+        (51.0, -0.1, 20.0, 0.0),  # platforms: at the horizontal, and down to the dip of the horizon
+        (38.0, -91.8, 20.0, -4.0),
+    ],
 )
 def test_an_sgp4_satellite_agrees_with_skyfield(
     tmp_path: Path,
@@ -129,7 +135,7 @@ def test_an_sgp4_satellite_agrees_with_skyfield(
     file = tmp_path / "iss.tle"
     file.write_text(ISS_TLE)
     start = datetime(2014, 1, 21, tzinfo=UTC)
-    station = GroundStation("s", latitude_deg, longitude_deg, min_elevation_deg, altitude_km)
+    station = Place("s", latitude_deg, longitude_deg, min_elevation_deg, altitude_km)
     satellite = EarthSatellite(*ISS_TLE.splitlines()[1:3], "ISS", ts)
     place = wgs84.latlon(latitude_deg, longitude_deg, elevation_m=1000.0 * altitude_km)
     compare(

@@ -12,9 +12,9 @@ from fedorbit.config import load_config
 from fedorbit.config.bundled import bundled_elements
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.earth import julian_date
+from fedorbit.orbits.places import PlaceArrays
 from fedorbit.orbits.sunlight import MARCH_EQUINOX, sun_direction_eci
-from fedorbit.orbits.visibility import StationArrays
-from fedorbit.scenario import build_constellation, build_stations
+from fedorbit.scenario import build_constellation, build_places
 
 WALKERS = ("starlink-shell1", "oneweb", "iridium-next", "planet-flock", "kepler-leo-fl")
 PRESETS = (*WALKERS, "iridium-next-tle")
@@ -60,7 +60,7 @@ def test_sizes(preset: str, orbits: int, satellites: int, stations: int) -> None
     config = load_config(preset)
     constellation = build_constellation(config)
     assert (constellation.orbits, constellation.satellites) == (orbits, satellites)
-    assert len({station.name for station in build_stations(config)}) == stations
+    assert len({station.name for station in build_places(config)}) == stations
     assert config.run.method == ("fedavg", "fedorbit")
     assert config.run.rounds <= config.schedule.rounds
     assert config.data.name == "synthetic"
@@ -206,7 +206,7 @@ def test_the_real_iridium_satellites_give_the_phasing() -> None:
 def test_bundled_satellites_are_where_skyfield_has_them() -> None:
     config = load_config("iridium-next-tle")
     constellation = build_constellation(config)
-    station = build_stations(config)[0]
+    station = build_places(config)[0]
     ts = load.timescale(builtin=True)
     lines = bundled_elements()["iridium-next-2021-01-30"].read_text().splitlines()
     theirs = {
@@ -218,7 +218,7 @@ def test_bundled_satellites_are_where_skyfield_has_them() -> None:
     place = wgs84.latlon(
         station.latitude_deg, station.longitude_deg, elevation_m=1000.0 * station.altitude_km
     )
-    arrays = StationArrays.of([station], constellation.geoid)
+    arrays = PlaceArrays.of([station], constellation.geoid)
     ours_km = constellation.motion.r_eci_km(times_s)
     ours_deg = np.degrees(
         np.arcsin(arrays.sin_elevation(constellation.r_ecef_km(times_s))[:, :, 0])
@@ -245,7 +245,7 @@ def test_stations_lie_where_their_names_say(preset: str) -> None:
         "Punta Arenas": (-53.16, -70.91), "Brewster": (48.10, -119.78), "Inuvik": (68.36, -133.72),
         "Awarua": (-46.53, 168.38), "Bremen": (53.08, 8.80), "Rolla": (37.95, -91.77),
     }  # fmt: skip
-    for station in build_stations(load_config(preset)):
+    for station in build_places(load_config(preset)):
         latitude_deg, longitude_deg = latitudes_and_longitudes[station.name]
         assert station.latitude_deg == pytest.approx(latitude_deg, abs=0.3)
         assert station.longitude_deg == pytest.approx(longitude_deg, abs=0.3)

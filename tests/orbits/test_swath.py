@@ -5,8 +5,8 @@ from fedorbit.orbits import visibility
 from fedorbit.orbits.constellation import walker
 from fedorbit.orbits.contacts import find_contacts
 from fedorbit.orbits.earth import latitude_longitude_deg, unit_vectors
+from fedorbit.orbits.places import Place
 from fedorbit.orbits.swath import _begins, count_passes
-from fedorbit.orbits.visibility import GroundStation
 
 
 def margins(constellation, places, times_s, swath_rad: float) -> np.ndarray:
@@ -132,7 +132,7 @@ def test_an_elevation_swath_counts_the_contacts_of_a_station() -> None:
     passes = count_passes(
         constellation, np.array([48.0]), np.array([11.0]), 86400.0, min_elevation_deg=20.0
     )
-    contacts = find_contacts(constellation, [GroundStation("s", 48.0, 11.0, 20.0)], 86400.0)
+    contacts = find_contacts(constellation, [Place("s", 48.0, 11.0, 20.0)], 1, 86400.0)
     expected = np.bincount(contacts.satellite, minlength=12)
     assert expected.sum() > 20
     np.testing.assert_array_equal(passes[0], expected)

@@ -11,7 +11,8 @@ from fedorbit.data.cache import Dataset
 from fedorbit.data.partition import Partition
 from fedorbit.orbits.constellation import Constellation, walker
 from fedorbit.orbits.earth import EARTH_RADIUS_KM, SPHERE, unit_vectors
-from fedorbit.orbits.visibility import GroundStation, Schedule, StationArrays, round_times_s
+from fedorbit.orbits.places import Place, PlaceArrays
+from fedorbit.orbits.visibility import Schedule, round_times_s
 from fedorbit.report import data_figures, orbit_figures, run_figures, style
 
 DOLLARS = "a $x_{ b$"
@@ -120,16 +121,16 @@ def test_a_timeline_is_filled_where_an_orbit_is_in_view() -> None:
 def test_the_circle_of_a_station_is_where_satellites_reach_its_elevation(
     min_elevation_deg: float,
 ) -> None:
-    station = GroundStation("s", 40.0, -20.0, min_elevation_deg)
+    station = Place("s", 40.0, -20.0, min_elevation_deg)
     outline = np.concatenate(orbit_figures._visibility_circle(station, 550.0))
     r_km = (EARTH_RADIUS_KM + 550.0) * unit_vectors(outline[:, 1], outline[:, 0])
-    sines = StationArrays.of([station], SPHERE).sin_elevation(r_km)[:, 0]
+    sines = PlaceArrays.of([station], SPHERE).sin_elevation(r_km)[:, 0]
     np.testing.assert_allclose(np.degrees(np.arcsin(sines)), min_elevation_deg, atol=1e-6)
 
 
 def test_tracks_are_those_of_the_satellites(tmp_path: Path) -> None:
     constellation = walker(2, 2, 0, 550.0, 53.0)
-    stations = [GroundStation(DOLLARS, 51.0, 0.0)]
+    stations = [Place(DOLLARS, 51.0, 0.0)]
     figure = orbit_figures.ground_track_map(constellation, stations, 600.0)
     [axes] = figure.axes
     tracks = [c for c in axes.collections if isinstance(c, LineCollection)]

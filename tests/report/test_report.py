@@ -269,6 +269,29 @@ def test_long_runs_of_many_orbits_stay_a_small_page(tmp_path: Path) -> None:
     assert write_page(tmp_path / "page.html", comparison).stat().st_size < 500_000
 
 
+def test_passes_are_contacts_where_the_run_knows_them(tmp_path: Path) -> None:
+    old = compared(write_run(tmp_path / "old", {"fedavg": 50.0}, setting=world()))
+    text = " ".join(Parsed(build_page(old)).texts)
+    assert "share runs of rounds orbit 0 3 25.0 % 2 orbit 1" in text
+    contacts = {
+        "format": 1, "satellites": 3, "servers": 1, "horizon_s": 12_000.0,
+        "kinds": ["ground", "platform", "isl"], "count": 1, "first": [0], "second": [3],
+        "begin_s": [0.0], "end_s": [400.0], "kind": [0], "range_km": [None],
+    }  # fmt: skip
+    setting = {**world(), "format": 2, "passes": [4, 1, 0], "contacts": contacts}
+    new = compared(write_run(tmp_path / "new", {"fedavg": 50.0}, setting=setting))
+    text = " ".join(Parsed(build_page(new)).texts)
+    assert "share passes orbit 0 3 25.0 % 4 orbit 1" in text
+    for broken in ({"passes": [4, 1]}, {"contacts": {**contacts, "end_s": [0.0]}}, {"format": 3}):
+        damaged = {**setting, **broken}
+        if "format" in broken:
+            del damaged["contacts"]
+        name = f"broken-{next(iter(broken))}"
+        folder = write_run(tmp_path / name, {"fedavg": 50.0}, setting=damaged)
+        with pytest.raises(RunError, match=r"world.json was damaged or changed"):
+            compared(folder)
+
+
 def test_contacts_are_counted_before_they_are_thinned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,7 +300,7 @@ def test_contacts_are_counted_before_they_are_thinned(
     [setting] = page_document(comparison)["settings"]
     assert setting["visible"] != VISIBLE and setting["in_view"] == [3, 2, 0]
     page = " ".join(Parsed(build_page(comparison)).texts)
-    assert "orbit 0 3 25.0 % 2" in page  # 3 of 12 rounds in 2 passes
+    assert "orbit 0 3 25.0 % 2" in page  # 3 of 12 rounds in 2 runs of rounds
     assert "58.3 % of rounds have none" in page  # 7 of 12
 
 

@@ -12,7 +12,7 @@ from fedorbit.errors import ConfigError
 from fedorbit.orbits.contacts import find_contacts
 from fedorbit.orbits.service import Service
 from fedorbit.orbits.visibility import Schedule, round_times_s
-from fedorbit.scenario import build_constellation, build_stations
+from fedorbit.scenario import build_constellation, build_places
 from fedorbit.simulation.provenance import config_hash, what_counts
 from fedorbit.simulation.world import (
     build_world,
@@ -128,7 +128,7 @@ def test_rounds_that_are_too_short_for_a_model_do_not_serve() -> None:
     assert model_bytes(config) == 4 * world.spec.layout.size
     # Counted from the contacts one by one; two satellites of an orbit 180 degrees apart never
     # meet one station at the same time, so that contacts of an orbit do not overlap.
-    contacts = find_contacts(build_constellation(config), build_stations(config), 200 * 300.0)
+    contacts = find_contacts(build_constellation(config), build_places(config), 200, 300.0)
     seconds = np.zeros((200, 3))
     for orbit, rise_s, set_s in zip(contacts.orbit, contacts.rise_s, contacts.set_s, strict=True):
         for t in range(int(rise_s // 300.0), min(int(set_s // 300.0), 199) + 1):

@@ -23,15 +23,19 @@ def write_study(folder: Path, grids: str, name: str = "tiny") -> Path:
 
 
 def write_real_study(folder: Path) -> tuple[Path, str]:
-    """Write a study of one run on satellites from a file; return it and their element sets."""
+    """Write a study of one run on satellites from a file; return it and their element sets.
+
+    Its contacts come from a file, too.
+    """
     satellites = [(f"S{raan}", made_satellite(raan + 1, raan)) for raan in (0, 90)]
     elements = tle_text(satellites)
     (folder / "fleet.tle").write_text(elements)
     (folder / "base.toml").write_text(
         "extends = 'quickstart'\n[constellation]\nkind = 'elements'\nfile = 'fleet.tle'\n"
-        "[schedule]\nrounds = 4\n[data.synthetic]\nclasses = 4\nsamples = 120\nsize = 16\n"
+        "[schedule]\nrounds = 4\nplan = 'plan.csv'\n[data.synthetic]\nclasses = 4\nsamples = 120\nsize = 16\n"
         "[run]\nrounds = 4\n"
     )
+    (folder / "plan.csv").write_text("node_a,node_b,begin_s,end_s\nS0,London,0,500\n")
     path = folder / "real.toml"
     path.write_text("title = 'real'\nbase = 'base.toml'\n[[grid]]\nmethod = ['local']\n")
     return path, elements

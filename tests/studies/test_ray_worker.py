@@ -124,7 +124,7 @@ def test_a_run_apart_is_stopped_and_goes_on_elsewhere(
     assert Mirror(out, slug).changes() is not None
 
 
-def test_element_sets_are_sent_too(tmp_path: Path) -> None:
+def test_element_sets_and_contact_plans_are_sent_too(tmp_path: Path) -> None:
     path, elements = small.write_real_study(tmp_path)
     [cell] = load_study(path).runs
     out = tmp_path / "out"
@@ -134,11 +134,15 @@ def test_element_sets_are_sent_too(tmp_path: Path) -> None:
     files = ReturnedFiles(out, Post())
     files.claim(cell.slug)
     order = files.complete(order_of(out, cell.slug))
-    (tmp_path / "fleet.tle").rename(tmp_path / "another machine's.tle")
+    for name in ("fleet.tle", "plan.csv"):
+        (tmp_path / name).rename(tmp_path / f"another machine's {name}")
     answer = do(order)
     assert answer.outcome == "done", answer.parcel
     files.settle(cell.slug, answer.parcel)
     assert (out / cell.slug / "elements.tle").read_text() == elements
+    assert "S0,London,0,500" in (out / cell.slug / "plan.csv").read_text()
+    records = read_records(out / cell.slug / "local")
+    assert [bool(record["visible"]) for record in records] == [True, True, False, False]
 
 
 def test_a_failure_apart_is_told(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from fedorbit.cli.options import AsJson, ConfigArgument, Overrides
 from fedorbit.cli.output import Column, Table, print_json, print_toml
 from fedorbit.config import load_config
 from fedorbit.config.files import dumps, preset_names, preset_summary
-from fedorbit.config.schema import ElementsSection
+from fedorbit.config.inputs import anywhere
 
 app = App(help="See presets and settings.", no_args_is_help=True)
 
@@ -42,11 +42,8 @@ def show(
 
     fedorbit config show my.toml -o partition.scheme=pathological
     """
-    loaded = load_config(config, overrides or [])
-    if isinstance(loaded.constellation, ElementsSection):
-        # The text may be saved in any folder, and paths in a file are relative to that.
-        section = loaded.constellation.anywhere()
-        loaded = loaded.model_copy(update={"constellation": section})
+    # The text may be saved in any folder, and paths in a file are relative to that.
+    loaded = anywhere(load_config(config, overrides or []))
     if as_json:
         print_json(loaded.model_dump(mode="json"))
     else:

@@ -1,6 +1,7 @@
 """`fedorbit orbits`: a constellation and its contacts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,19 +28,25 @@ from fedorbit.cli.output import (
 )
 from fedorbit.config import Config, load_config
 from fedorbit.orbits.constellation import Constellation
-from fedorbit.orbits.contacts import Contacts, find_contacts
-from fedorbit.orbits.earth import EARTH_MU_KM3_S2
-from fedorbit.orbits.service import Service
-from fedorbit.orbits.visibility import GroundStation, Schedule
+from fedorbit.orbits.contacts import Contacts
+from fedorbit.orbits.earth import EARTH_MU_KM3_S2, Floats
+from fedorbit.orbits.places import Place
+from fedorbit.orbits.plan import ContactPlan
+from fedorbit.orbits.plan_files import write_plan
+from fedorbit.orbits.service import LinkRates, Service
+from fedorbit.orbits.visibility import Schedule
 from fedorbit.progress import Progress
 from fedorbit.report.exports import contact_rows, write_orbit_tables
 from fedorbit.scenario import (
     build_constellation,
+    build_places,
+    build_plan,
     build_schedule,
     build_service,
-    build_stations,
     has_rates,
     horizon_s,
+    plan_nodes,
+    search_contacts,
 )
 
 MAX_ROWS = 24
@@ -54,16 +61,26 @@ def orbits(
     contacts: Annotated[
         int, typer.Option("--contacts", metavar="N", min=0, help="List the first N contacts.")
     ] = 8,
+    plan_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            metavar="FILE",
+            help="Write the contact plan: .csv, .json, .ion for ION, .hdtn.json for HDTN.",
+        ),
+    ] = None,
     allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a constellation: who is in view when, gaps, and every contact.
+    """Show a constellation: which orbits are in view when, gaps, and every contact.
 
     [bold]Examples[/bold]
 
     fedorbit orbits
 
     fedorbit orbits my.toml --out figures  [dim]also timeline, map, CSV and NPZ[/dim]
+
+    fedorbit orbits --plan plan.csv  [dim]a run takes it with -o schedule.plan=plan.csv[/dim]
 
     fedorbit orbits -o constellation.planes=12 -o stations.0.latitude_deg=69
 
@@ -74,47 +91,70 @@ def orbits(
     allow_typed_code(overrides or [], allow_code)
     settings = load_config(config, overrides or [])
     progress = RichProgress()
-    constellation = build_constellation(settings)
-    stations = build_stations(settings)
-    schedule = build_schedule(settings, constellation, progress)
-    found = find_contacts(constellation, stations, horizon_s(settings), progress=progress)
-    service = _service(settings, constellation, schedule, found) if has_rates(settings) else None
-    files = _write(out, constellation, stations, schedule, found, progress) if out else []
+    view = _view(settings, progress)
+    service = _service(settings, view) if has_rates(settings) else None
+    files = _write(out, view, progress) if out else []
+    if plan_file is not None:
+        nodes = plan_nodes(settings, view.constellation)
+        files.append(write_plan(plan_file, view.plan, nodes, _rates(settings)))
     if as_json:
-        document = summary(constellation, stations, schedule, found)
+        document = summary(view)
         if service is not None:
             tau_max = service.schedule.tau_max
             document["service"] = {**service.summary(), "longest_gap_rounds": tau_max}
-        document["contact_list"] = contact_rows(found, constellation, stations, contacts)
+        document["contact_list"] = contact_rows(
+            view.plan, view.constellation, view.places, view.found, contacts
+        )
         document["files"] = [str(file) for file in files]
         print_json(document)
         return
-    _print_tables(settings, constellation, stations, schedule, found, contacts, service)
+    _print_tables(settings, view, contacts, service)
     print_files(files)
 
 
-def _service(
-    settings: Config, constellation: Constellation, schedule: Schedule, contacts: Contacts
-) -> Service:
+@dataclass(frozen=True, eq=False)
+class View:
+    """What is shown: a constellation, its places and its contact plan."""
+
+    constellation: Constellation
+    places: tuple[Place, ...]
+    plan: ContactPlan
+    schedule: Schedule
+    found: Contacts | None
+    """The contacts with their culminations, unless the plan comes from a file."""
+
+
+def _view(settings: Config, progress: Progress) -> View:
+    constellation = build_constellation(settings)
+    found = None
+    if settings.schedule.plan is None:
+        found = search_contacts(settings, constellation, progress)
+    plan = build_plan(settings, constellation, contacts=found)
+    schedule = build_schedule(settings, constellation, plan)
+    return View(constellation, build_places(settings), plan, schedule, found)
+
+
+def _rates(settings: Config) -> LinkRates:
+    rates = settings.link_rates
+    return LinkRates(rates.gs_uplink_mbps, rates.gs_downlink_mbps) if rates else LinkRates()
+
+
+def _service(settings: Config, view: View) -> Service:
     from fedorbit.simulation.world import model_bytes  # PyTorch takes a second to import
 
     size_bytes = model_bytes(settings)
-    return build_service(settings, constellation, schedule, size_bytes, contacts=contacts)
+    return build_service(settings, view.constellation, view.plan, view.schedule, size_bytes)
 
 
-def summary(
-    constellation: Constellation,
-    stations: tuple[GroundStation, ...],
-    schedule: Schedule,
-    contacts: Contacts,
-) -> dict[str, Any]:
+def summary(view: View) -> dict[str, Any]:
     """Return the figures of a schedule as plain values."""
+    constellation, schedule, plan = view.constellation, view.schedule, view.plan.with_servers
     return {
         "rounds": schedule.rounds,
         "orbits": schedule.orbits,
         "satellites": constellation.satellites,
         "satellites_per_orbit": constellation.satellites_per_orbit.tolist(),
-        "stations": [station.name for station in stations],
+        "stations": [place.name for place in view.places],
         "start_utc": constellation.start.isoformat() if constellation.start else None,
         "visible_rounds": schedule.visible_rounds.tolist(),
         "visible_share": (schedule.visible_rounds / schedule.rounds).tolist(),
@@ -122,30 +162,26 @@ def summary(
         "longest_gap_rounds": schedule.tau_max,
         "longest_gaps_rounds": schedule.longest_gaps_rounds.tolist(),
         "longest_idle_rounds": schedule.longest_idle_rounds,
-        "contacts": len(contacts),
-        "contact_s": float(contacts.duration_s.sum()),
+        "contacts": len(plan),
+        "contact_s": float(plan.duration_s.sum()),
+        "passes": plan.passes(constellation.orbit_of_satellite, plan.horizon_s).tolist(),
+        "passes_per_station": np.bincount(plan.server, minlength=plan.servers).tolist(),
     }
 
 
-def _write(
-    folder: Path,
-    constellation: Constellation,
-    stations: tuple[GroundStation, ...],
-    schedule: Schedule,
-    contacts: Contacts,
-    progress: Progress,
-) -> list[Path]:
+def _write(folder: Path, view: View, progress: Progress) -> list[Path]:
     # Matplotlib takes half a second to import: only those who draw wait for it.
     from fedorbit.report import orbit_figures, style
 
+    constellation, schedule, places = view.constellation, view.schedule, view.places
     radius_km = np.linalg.norm(constellation.r_ecef_km_at(np.zeros(1, int), np.zeros(1)))
     period_s = float(2.0 * np.pi * np.sqrt(radius_km**3 / EARTH_MU_KM3_S2))
     steps: list[Callable[[], list[Path]]] = [
         lambda: style.save(orbit_figures.timeline(schedule), folder, "timeline"),
         lambda: style.save(
-            orbit_figures.ground_track_map(constellation, stations, period_s), folder, "map"
+            orbit_figures.ground_track_map(constellation, places, period_s), folder, "map"
         ),
-        lambda: write_orbit_tables(folder, schedule, contacts, constellation, stations),
+        lambda: write_orbit_tables(folder, schedule, view.plan, constellation, places, view.found),
     ]
     files: list[Path] = []
     progress.start("writing figures and tables", len(steps), "steps")
@@ -158,20 +194,13 @@ def _write(
     return files
 
 
-def _print_tables(
-    settings: Config,
-    constellation: Constellation,
-    stations: tuple[GroundStation, ...],
-    schedule: Schedule,
-    contacts: Contacts,
-    listed: int,
-    service: Service | None = None,
-) -> None:
+def _print_tables(settings: Config, view: View, listed: int, service: Service | None) -> None:
+    constellation, schedule = view.constellation, view.schedule
     hours = horizon_s(settings) / 3600.0
     round_min = settings.schedule.round_s / 60.0
     table = Table(
         f"{constellation.satellites} satellites in {constellation.orbits} orbits, "
-        f"{len(stations)} ground station{'s' if len(stations) > 1 else ''}, "
+        f"{_counted(view.places)}, "
         f"{schedule.rounds} rounds of {round_min:g} min ({hours:.1f} h)",
         [
             Column("orbit"),
@@ -188,7 +217,7 @@ def _print_tables(
     together = -(-schedule.orbits // MAX_ROWS)
     cells = min(max(stdout.width - (69 if service else 61), 10), 80)
     for first in range(0, schedule.orbits, together):
-        _add_orbits(table, constellation, schedule, service, contacts, first, together, cells)
+        _add_orbits(table, view, service, first, together, cells)
     table.print()
     if together > 1:
         stdout.print(
@@ -209,63 +238,98 @@ def _print_tables(
             f"long enough (served; the longest {service.longest_contact_s:.1f} s), and the longest "
             f"gap of one orbit is {served.tau_max} rounds."
         )
-    if listed and len(contacts):
-        _print_contacts(contacts, constellation, stations, listed)
+    if len(view.places) > 1:
+        _print_stations(view)
+    if listed and len(view.plan.with_servers):
+        _print_contacts(view, listed)
+
+
+def _counted(places: Sequence[Place]) -> str:
+    """Name the places by their roles, such as `2 ground stations and 1 platform`."""
+    words = {"ground": "ground station", "platform": "platform"}
+    counts = {role: sum(place.role == role for place in places) for role in words}
+    parts = [f"{n} {words[role]}{'s' if n > 1 else ''}" for role, n in counts.items() if n]
+    return " and ".join(parts)
+
+
+def _print_stations(view: View) -> None:
+    """Print how often and how long each of several stations is in contact."""
+    plan = view.plan.with_servers
+    table = Table(
+        "Contacts per station",
+        [
+            Column("station", text=True),
+            Column("role", rank=3, left=True),
+            Column("altitude", rank=2),
+            Column("mask", rank=1),
+            Column("passes"),
+            Column("mean pass"),
+        ],
+    )
+    for number, place in enumerate(view.places[:MAX_ROWS]):
+        passes_s = plan.duration_s[plan.server == number]
+        table.add_row(
+            place.name,
+            place.role,
+            f"{place.altitude_km:g} km",
+            f"{place.min_elevation_deg:g}{'°' if printable('°') else ' deg'}",
+            str(len(passes_s)),
+            _mean_pass(passes_s),
+        )
+    table.print()
+    if len(view.places) > MAX_ROWS:
+        stdout.print(f"{len(view.places) - MAX_ROWS} more stations; --json has all.")
+
+
+def _mean_pass(passes_s: Floats) -> str:
+    return f"{passes_s.mean() / 60.0:.1f} min" if len(passes_s) else "-"
 
 
 def _add_orbits(
-    table: Table,
-    constellation: Constellation,
-    schedule: Schedule,
-    service: Service | None,
-    contacts: Contacts,
-    first: int,
-    together: int,
-    cells: int,
+    table: Table, view: View, service: Service | None, first: int, together: int, cells: int
 ) -> None:
     """Add a row about one orbit or several neighbours."""
+    schedule, plan = view.schedule, view.plan.with_servers
     last = min(first + together, schedule.orbits) - 1
     rows = slice(first, last + 1)
     in_view = schedule.visible_rounds[rows].mean()
-    passes_s = contacts.duration_s[(contacts.orbit >= first) & (contacts.orbit <= last)]
+    orbit = view.constellation.orbit_of_satellite[plan.first]
+    passes_s = plan.duration_s[(orbit >= first) & (orbit <= last)]
     table.add_row(
         f"{first}" if first == last else f"{first}-{last}",
-        str(constellation.satellites_per_orbit[rows].sum()),
+        str(view.constellation.satellites_per_orbit[rows].sum()),
         f"{in_view:.0f}",
         *([f"{service.schedule.visible_rounds[rows].mean():.0f}"] if service else []),
         f"{100.0 * in_view / schedule.rounds:.1f} %",
         str(schedule.longest_gaps_rounds[rows].max()),
         str(len(passes_s)),
-        f"{passes_s.mean() / 60.0:.1f} min" if len(passes_s) else "-",
+        _mean_pass(passes_s),
         sparkline(schedule.visible[:, rows], cells),
     )
 
 
-def _print_contacts(
-    contacts: Contacts,
-    constellation: Constellation,
-    stations: tuple[GroundStation, ...],
-    listed: int,
-) -> None:
+def _print_contacts(view: View, listed: int) -> None:
+    contacts = len(view.plan.with_servers)
     table = Table(
-        f"First {min(listed, len(contacts))} of {len(contacts)} contacts, times since the start",
+        f"First {min(listed, contacts)} of {contacts} contacts, times since the start",
         [
-            Column("station", rank=1 if len(stations) == 1 else 0, text=True),
+            Column("station", rank=1 if len(view.places) == 1 else 0, text=True),
             Column("satellite", text=True),
             Column("rise"),
-            Column("culmination", rank=3),
+            *([Column("culmination", rank=3)] if view.found is not None else []),
             Column("set"),
-            Column("highest", rank=2),
+            *([Column("highest", rank=2)] if view.found is not None else []),
         ],
     )
-    for row in contact_rows(contacts, constellation, stations, listed):
+    degree = "°" if printable("°") else " deg"
+    for row in contact_rows(view.plan, view.constellation, view.places, view.found, listed):
         table.add_row(
             row["station"],
             row["satellite_name"],
             "up at start" if row["cut_at_start"] else _clock(row["rise_s"]),
-            _clock(row["culmination_s"]),
+            *([_clock(row["culmination_s"])] if view.found is not None else []),
             "up at end" if row["cut_at_end"] else _clock(row["set_s"]),
-            f"{row['max_elevation_deg']:.1f}{'°' if printable('°') else ' deg'}",
+            *([f"{row['max_elevation_deg']:.1f}{degree}"] if view.found is not None else []),
         )
     table.print()
 

@@ -48,7 +48,10 @@ def _sentence(error: dict[str, Any], model: type[BaseModel]) -> str:
         key = path.rpartition(".")[2]
         near = closest(key, siblings)
         section = path[: len(path) - len(key)]
-        hint = f"did you mean {section + near!r}?" if near else _elsewhere(key, path, model)
+        # The very key in another section is a better guess than a similar one in this.
+        hint = _elsewhere(key, path, model, cutoff=1.0) or (
+            f"did you mean {section + near!r}?" if near else _elsewhere(key, path, model)
+        )
         return f"unknown key {path!r}; {hint or 'allowed are ' + ', '.join(siblings)}"
     if kind == "missing":
         return f"{path} is missing{_described(field)}"
@@ -125,10 +128,10 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
             yield from _models(argument)
 
 
-def _elsewhere(key: str, path: str, model: type[BaseModel]) -> str:
+def _elsewhere(key: str, path: str, model: type[BaseModel], cutoff: float = 0.75) -> str:
     """Suggest a key of another section, for one that was put into the wrong place."""
     everything = {full.rpartition(".")[2]: full for full in _all_keys(model, "")}
-    near = closest(key, everything, cutoff=0.75)
+    near = closest(key, everything, cutoff=cutoff)
     return f"did you mean {everything[near]!r}?" if near and everything[near] != path else ""
 
 

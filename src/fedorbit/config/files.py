@@ -17,6 +17,9 @@ from fedorbit.errors import ConfigError
 
 Values = dict[str, Any]
 
+PATHS = (("constellation", "file"), ("schedule", "plan"))
+"""Settings that name a file."""
+
 
 def preset_names() -> list[str]:
     """Names of the presets in the package."""
@@ -243,8 +246,9 @@ def _parse(text: str, where: str) -> Values:
 
 def _anchor_paths(values: Values, folder: Path) -> None:
     """Read paths in a file as relative to that file, not to where the command was typed."""
-    constellation = values.get("constellation")
-    if not isinstance(constellation, dict) or not isinstance(constellation.get("file"), str):
-        return
-    if bundled_name(Path(constellation["file"])) is None:
-        constellation["file"] = str(folder / constellation["file"])
+    for section, key in PATHS:
+        table = values.get(section)
+        if not isinstance(table, dict) or not isinstance(table.get(key), str):
+            continue
+        if bundled_name(Path(table[key])) is None:
+            table[key] = str(folder / table[key])

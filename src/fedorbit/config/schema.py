@@ -19,6 +19,7 @@ from fedorbit.config.onboard import MAX_SATELLITES, LinkRatesSection, OnboardSec
 from fedorbit.config.section import Section as Section
 from fedorbit.config.tracking import TrackingSection
 from fedorbit.orbits.earth import as_utc
+from fedorbit.orbits.places import Role, horizon_dip_deg
 
 SHORT = {"engine": "kind"}
 """Tables that may be written as one word: `engine = "ray"` stands for `engine.kind = "ray"`."""
@@ -146,12 +147,6 @@ class ElementsSection(Section):
         """Whether the file comes with the package."""
         return bundled_name(self.file) is not None
 
-    def anywhere(self) -> Self:
-        """Return the same with a file that can be found from any folder of this machine."""
-        if self.is_bundled:
-            return self
-        return self.model_copy(update={"file": self.file.resolve()})
-
 
 class ScheduleSection(Section):
     """The rounds over which contacts are computed; tau_max is taken over all of them."""
@@ -162,6 +157,13 @@ class ScheduleSection(Section):
         None,
         description="UTC moment of t = 0; without it the Greenwich meridian is on the x axis "
         "(walker), or t = 0 is the newest epoch (elements)",
+    )
+
+    plan: Path | None = Field(
+        None,
+        strict=False,
+        description="file with the contacts, instead of those that geometry gives: CSV, JSON, "
+        "ION or HDTN; relative to this file",
     )
 
     @field_validator("start")
@@ -178,13 +180,28 @@ class ScheduleSection(Section):
 
 
 class StationSection(Section):
-    """A ground station."""
+    """A ground station or a platform: a server that is in contact with satellites."""
 
     name: str = "station"
     latitude_deg: float = Field(ge=-90, le=90, description="north of the equator")
     longitude_deg: float = Field(ge=-180, le=180, description="east of Greenwich")
-    altitude_km: float = Field(0.0, ge=-0.5, le=10)
-    min_elevation_deg: float = Field(10.0, ge=0, lt=90)
+    altitude_km: float = Field(0.0, ge=-0.5, le=100)
+    min_elevation_deg: float = Field(
+        10.0, ge=-20, lt=90, description="the mask; negative where the horizon dips"
+    )
+    role: Role = Field("ground", description="ground, or platform: an aircraft or balloon")
+
+    @model_validator(mode="after")
+    def _above_the_horizon(self) -> Self:
+        """Below the Earth's edge there is no line of sight."""
+        dip_deg = horizon_dip_deg(self.altitude_km)
+        if self.min_elevation_deg < -dip_deg:
+            raise ValueError(
+                f"min_elevation_deg must be at least {-dip_deg:.2f}, the Earth's edge seen from "
+                f"altitude_km {self.altitude_km:g}, got {self.min_elevation_deg:g}; raise one of "
+                "the two"
+            )
+        return self
 
 
 class EventSection(Section):

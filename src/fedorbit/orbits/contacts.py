@@ -1,20 +1,25 @@
-"""Contacts of single satellites with single stations, their moments refined far below a second.
+"""Contacts of single satellites with single places, their moments refined far below a second.
 
 A coarse grid brackets every rise, set and culmination; bisection and golden-section search then
 run on all brackets at once. A pass that rises and sets between two grid points is still found,
 because its culmination is a local maximum of the elevation. An interruption shorter than the grid
 step inside one pass is not resolved; satellites below geostationary height have none.
+
+The begin of every round is a grid point. A satellite is up at a grid point exactly if one of its
+contacts covers that point, so V taken from contacts equals V sampled at the rounds' begins, even
+where a satellite rises or sets within a rounding error of one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.earth import Floats
-from fedorbit.orbits.visibility import GroundStation, StationArrays, time_chunks
+from fedorbit.orbits.places import Place, PlaceArrays
+from fedorbit.orbits.visibility import time_chunks
 from fedorbit.progress import Progress
 
 GRID_STEP_S = 30.0
@@ -32,10 +37,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Contacts:
-    """One entry per contact, sorted by rise; times are seconds since the start.
+    """One entry per contact, sorted by rise, satellite and station; seconds since the start.
 
-    `cut_at_start` and `cut_at_end` mark contacts that go on beyond the horizon: their rise or set
-    is the horizon's end, not an event.
+    A contact covers its rise, and no longer its set. `cut_at_start` and `cut_at_end` mark contacts
+    that continue beyond the horizon: their rise or set is the horizon's end, not an event.
     """
 
     satellite: Ints
@@ -45,6 +50,8 @@ class Contacts:
     culmination_s: Floats
     set_s: Floats
     max_elevation_deg: Floats
+    range_km: Floats
+    """At culmination: the shortest of the contact."""
     cut_at_start: NDArray[np.bool_]
     cut_at_end: NDArray[np.bool_]
 
@@ -55,6 +62,24 @@ class Contacts:
     def duration_s(self) -> Floats:
         """Length of each contact."""
         return self.set_s - self.rise_s
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Begins of the rounds, each round in equal steps, and the end of the last."""
+
+    rounds: int
+    round_s: float
+    steps: int
+
+    def __len__(self) -> int:
+        return self.rounds * self.steps + 1
+
+    def times_s(self, begin: int, end: int) -> Floats:
+        """Return part of the grid; a long horizon as a whole would not fit into memory."""
+        t, step = np.divmod(np.arange(begin, end), self.steps)
+        # Exactly the begin of a round where the step is 0: the same product as elsewhere.
+        return np.asarray(t * self.round_s + step * (self.round_s / self.steps))
 
 
 @dataclass(frozen=True)
@@ -69,21 +94,20 @@ class _Brackets:
 
 def find_contacts(
     constellation: Constellation,
-    stations: Sequence[GroundStation],
-    horizon_s: float,
+    places: Sequence[Place],
+    rounds: int,
+    round_s: float,
     grid_step_s: float = GRID_STEP_S,
     progress: Progress | None = None,
 ) -> Contacts:
-    """Find every contact from 0 to the horizon."""
-    margin = _Margin(constellation, StationArrays.of(stations, constellation.geoid))
-    steps = max(2, int(np.ceil(horizon_s / grid_step_s)))
-    grid_s = np.linspace(0.0, horizon_s, steps + 1)
-    rises, sets, peaks, misses = _scan(margin, grid_s, progress)
-    # A pass between two grid points looks like a near miss until its maximum is refined.
-    miss_s, miss_margin = _maximise(margin, misses)
-    hidden, hidden_s = _select(misses, miss_margin >= 0.0), miss_s[miss_margin >= 0.0]
-    hidden_rises = _Brackets(hidden.satellite, hidden.station, hidden.low_s, hidden_s)
-    hidden_sets = _Brackets(hidden.satellite, hidden.station, hidden_s, hidden.high_s)
+    """Find every contact from 0 to the end of the last round."""
+    margin = _Margin(constellation, PlaceArrays.of(places, constellation.geoid))
+    grid = _Grid(rounds, round_s, max(1, int(np.ceil(round_s / grid_step_s))))
+    horizon_s = rounds * round_s
+    rises, sets, peaks, *misses = _scan(margin, grid, progress)
+    hidden, hidden_s = _hidden(margin, *misses)
+    hidden_rises = replace(hidden, high_s=hidden_s)
+    hidden_sets = replace(hidden, low_s=hidden_s)
     peak = _join(peaks, hidden)
     peak_s, peak_margin = _maximise(margin, peak)
 
@@ -99,7 +123,12 @@ def find_contacts(
     pairs = _Brackets(satellite, station, rise_s, set_s)
     culmination_s, sines = _culminations(margin, pairs, peak, peak_s, peak_margin)
 
-    order = np.lexsort((satellite, station, rise_s))
+    range_km = margin.stations.range_km_at(
+        station, constellation.r_ecef_km_at(satellite, culmination_s)
+    )
+
+    order = np.lexsort((station, satellite, rise_s))
+    order = order[rise_s[order] < set_s[order]]  # what rises at the horizon's end has no contact
     return Contacts(
         satellite=satellite[order],
         orbit=constellation.orbit_of_satellite[satellite[order]],
@@ -108,9 +137,30 @@ def find_contacts(
         culmination_s=culmination_s[order],
         set_s=set_s[order],
         max_elevation_deg=np.degrees(np.arcsin(np.clip(sines[order], -1.0, 1.0))),
+        range_km=range_km[order],
         cut_at_start=rise_s[order] <= 0.0,
         cut_at_end=set_s[order] >= horizon_s,
     )
+
+
+def _hidden(
+    margin: "_Margin", misses: "_Brackets", middles: "_Brackets"
+) -> tuple["_Brackets", Floats]:
+    """Return passes between two grid points, and when each culminates.
+
+    Such a pass looks like a near miss until its maximum is refined. The middle of a near miss is a
+    grid point at which the satellite is down, so the pass lies on one side of it.
+    """
+    peak_s, peak_margin = _maximise(margin, misses)
+    middle_s = middles.low_s
+    later = peak_s > middle_s
+    sides = replace(
+        misses,
+        low_s=np.where(later, middle_s, misses.low_s),
+        high_s=np.where(later, misses.high_s, middle_s),
+    )
+    is_pass = (peak_margin >= 0.0) & (peak_s != middle_s)
+    return _select(sides, is_pass), peak_s[is_pass]
 
 
 def _culminations(
@@ -138,7 +188,7 @@ def _culminations(
 class _Margin:
     """Sine of elevation minus sine of minimum elevation; at least 0 means in contact."""
 
-    def __init__(self, constellation: Constellation, stations: StationArrays) -> None:
+    def __init__(self, constellation: Constellation, stations: PlaceArrays) -> None:
         self.constellation = constellation
         self.stations = stations
 
@@ -155,15 +205,16 @@ class _Margin:
         return sines - self.stations.sin_min_elevation[pairs.station]
 
 
-def _scan(
-    margin: _Margin, grid_s: Floats, progress: Progress | None
-) -> tuple[_Brackets, _Brackets, _Brackets, _Brackets]:
-    """Bracket rises, sets, and local maxima above and below the minimum elevation."""
-    parts: tuple[list[_Brackets], ...] = ([], [], [], [])
+def _scan(margin: _Margin, grid: _Grid, progress: Progress | None) -> list[_Brackets]:
+    """Bracket rises, sets, and local maxima above and below the minimum elevation.
+
+    The last are near misses: their brackets, and their middles.
+    """
+    parts: tuple[list[_Brackets], ...] = ([], [], [], [], [])
     pairs = margin.constellation.satellites * len(margin.stations.zenith)
-    for rows in time_chunks(len(grid_s), pairs, "finding contacts", progress):
-        at_start, at_end = rows.start == 0, rows.stop == len(grid_s)
-        times_s = grid_s[rows.start - (not at_start) : rows.stop + (not at_end)]
+    for rows in time_chunks(len(grid), pairs, "finding contacts", progress):
+        at_start, at_end = rows.start == 0, rows.stop == len(grid)
+        times_s = grid.times_s(rows.start - (not at_start), rows.stop + (not at_end))
         # Beyond the horizon nothing is up: who is up at its ends rises and sets right there.
         beyond = ((int(at_start), int(at_end)), (0, 0), (0, 0))
         margins = np.pad(margin.grid(times_s), beyond, constant_values=-np.inf)
@@ -175,12 +226,13 @@ def _scan(
         parts[1].append(_bracket(up & (after < 0.0), times_s, 1, 2))
         parts[2].append(_bracket(is_peak & up, times_s, 0, 2))
         parts[3].append(_bracket(is_peak & ~up, times_s, 0, 2))
-    rises, sets, peaks, misses = (_join(*part) for part in parts)
-    return rises, sets, peaks, misses
+        parts[4].append(_bracket(is_peak & ~up, times_s, 1, 1))
+    return [_join(*part) for part in parts]
 
 
 def _bracket(flags: NDArray[np.bool_], times_s: Floats, low: int, high: int) -> _Brackets:
-    step, satellite, station = np.nonzero(flags)
+    # Faster than nonzero of three dimensions, where few flags are set.
+    step, satellite, station = np.unravel_index(np.flatnonzero(flags), flags.shape)
     return _Brackets(satellite, station, times_s[step + low], times_s[step + high])
 
 
@@ -210,8 +262,7 @@ def _bisect(margin: _Margin, brackets: _Brackets, rising: bool) -> Floats:
         before = is_up != rising
         low_s = np.where(before, middle_s, low_s)
         high_s = np.where(before, high_s, middle_s)
-    # The side on which the satellite is in contact, so that a contact never begins too early.
-    return high_s if rising else low_s
+    return high_s  # rising: the first moment found up; setting: the first found down again
 
 
 def _maximise(margin: _Margin, brackets: _Brackets) -> tuple[Floats, Floats]:

@@ -1,7 +1,7 @@
 """Which rounds serve an orbit when links have rates: in view, and long enough for a model.
 
-Visibility is sampled at the begin of a round; how long a contact then lasts comes from the contact
-finder. A round serves an orbit if the orbit is in view and the seconds that any station sees any
+Visibility is that at the begin of a round; how long a contact then lasts is in the contact plan.
+A round serves an orbit if the orbit is in view and the seconds that any station sees any
 of its satellites within the round suffice to send one model up and one down. The satellites of an
 orbit take over from each other; an exchange does not continue in the next round.
 """
@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.hardware import transfer_s
-from fedorbit.orbits.contacts import Contacts
 from fedorbit.orbits.earth import Floats
+from fedorbit.orbits.plan import ContactPlan
 from fedorbit.orbits.visibility import Schedule
-from fedorbit.presence import Presence
 
 
 @dataclass(frozen=True)
@@ -74,23 +73,21 @@ class Service:
 
 
 def contact_seconds(
-    contacts: Contacts, orbits: int, rounds: int, round_s: float, presence: Presence | None = None
+    plan: ContactPlan, orbit_of_satellite: NDArray[np.int64], rounds: int, round_s: float
 ) -> Floats:
     """Seconds in which any station sees any satellite of an orbit, `[round, orbit]`.
 
-    Contacts at the same time count once. Given a presence, only satellites that are there count.
+    Contacts at the same time count once.
     """
-    seconds = np.zeros((rounds, orbits))
-    begins = [0] if presence is None else [int(begin) for begin in presence.begins]
-    for segment, (begin, end) in enumerate(zip(begins, [*begins[1:], rounds], strict=True)):
-        borders_s = np.arange(begin, end + 1, dtype=np.float64) * round_s
-        here = (contacts.rise_s < borders_s[-1]) & (contacts.set_s > borders_s[0])
-        if presence is not None:
-            here &= presence.satellites[segment][contacts.satellite]
-        for orbit in np.unique(contacts.orbit[here]):
-            mine = here & (contacts.orbit == orbit)
-            covered_s = _covered_before(borders_s, contacts.rise_s[mine], contacts.set_s[mine])
-            seconds[begin:end, orbit] = np.diff(covered_s)
+    seconds = np.zeros((rounds, int(orbit_of_satellite[-1]) + 1))
+    borders_s = np.arange(rounds + 1, dtype=np.float64) * round_s
+    plan = plan.with_servers
+    here = (plan.begin_s < borders_s[-1]) & (plan.end_s > borders_s[0])
+    orbit_of_contact = orbit_of_satellite[plan.first]
+    for orbit in np.unique(orbit_of_contact[here]):
+        mine = here & (orbit_of_contact == orbit)
+        covered_s = _covered_before(borders_s, plan.begin_s[mine], plan.end_s[mine])
+        seconds[:, orbit] = np.diff(covered_s)
     return seconds
 
 

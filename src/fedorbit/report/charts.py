@@ -165,9 +165,14 @@ def _timeline(setting: Setting, shown: dict[str, Any]) -> Html | None:
         for begin, end in row:
             in_view.update(range(begin, end))
     idle = 100.0 * (rounds - len(in_view)) / rounds
+    passes = (setting.run.world or {}).get("passes")
+    # Files of earlier versions know no contacts: rounds in a row can hold several, or miss one.
+    counted, last = (
+        (passes, "passes") if passes is not None else (list(map(len, windows)), "runs of rounds")
+    )
     rows = [
-        (f"orbit {o}", count, f"{100.0 * count / rounds:.1f} %", len(row))
-        for o, (count, row) in enumerate(zip(seen, windows, strict=True))
+        (f"orbit {o}", in_rounds, f"{100.0 * in_rounds / rounds:.1f} %", count)
+        for o, (in_rounds, count) in enumerate(zip(seen, counted, strict=True))
     ]
     caption = f"Rounds in which an orbit is in view of a station; {idle:.1f} % of rounds have none."
     if service := (setting.run.world or {}).get("service"):
@@ -176,7 +181,7 @@ def _timeline(setting: Setting, shown: dict[str, Any]) -> Html | None:
             f"{service['exchange_s']:.1f} s."
         )
     words = f"{caption} Orbits are in view in {min(seen)} to {max(seen)} of {rounds} rounds."
-    data = table(("orbit", "rounds in view", "share", "passes"), rows, "Rounds in view per orbit")
+    data = table(("orbit", "rounds in view", "share", last), rows, "Rounds in view per orbit")
     return _chart("timeline", "Contacts", caption, words, data)
 
 

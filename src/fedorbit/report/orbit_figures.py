@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.earth import EARTH_RADIUS_KM, Floats, latitude_longitude_deg, unit_vectors
-from fedorbit.orbits.visibility import GroundStation, Schedule
+from fedorbit.orbits.places import Place
+from fedorbit.orbits.visibility import Schedule
 from fedorbit.report import style
 
 TRACK_STEP_S = 30.0
@@ -65,7 +66,7 @@ def timeline(schedule: Schedule) -> Figure:
 
 @style.plain_text
 def ground_track_map(
-    constellation: Constellation, stations: Sequence[GroundStation], duration_s: float
+    constellation: Constellation, stations: Sequence[Place], duration_s: float
 ) -> Figure:
     """Draw ground tracks, satellites at the start, stations and the circles they can see."""
     figure = style.new_figure(8.0, 4.6)
@@ -141,11 +142,9 @@ def _unwrapped_segments(longitude_deg: Floats, latitude_deg: Floats) -> list[Flo
     return np.split(points, np.flatnonzero(np.abs(np.diff(longitude_deg)) > 180.0) + 1)
 
 
-def _visibility_circle(station: GroundStation, altitude_km: float) -> list[Floats]:
+def _visibility_circle(station: Place, altitude_km: float) -> list[Floats]:
     """Outline of the sub-satellite points from which a satellite reaches the minimum elevation."""
-    elevation_rad = np.radians(station.min_elevation_deg)
-    ratio = EARTH_RADIUS_KM * np.cos(elevation_rad) / (EARTH_RADIUS_KM + altitude_km)
-    radius_rad = np.arccos(ratio) - elevation_rad
+    radius_rad = station.reach_rad(EARTH_RADIUS_KM + altitude_km)
     zenith = unit_vectors(station.latitude_deg, station.longitude_deg)
     east = unit_vectors(0.0, station.longitude_deg + 90.0)
     north = np.cross(zenith, east)

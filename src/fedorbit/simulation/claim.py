@@ -3,7 +3,7 @@
 import fcntl
 import filecmp
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -47,10 +47,11 @@ def only_one(folder: Path) -> Iterator[None]:
         yield
 
 
-def refuse_used(folder: Path, elements: Path | None = None) -> None:
+def refuse_used(folder: Path, copies: Mapping[str, Path]) -> None:
     """Refuse a folder that holds a run or anybody's work.
 
-    What a killed start leaves behind is nobody's: hidden files, and a copy of the element sets.
+    What a killed start leaves behind is nobody's: hidden files, and copies of the files that the
+    configuration names.
     """
     if (folder / CONFIG).exists():
         raise RunError(
@@ -58,24 +59,15 @@ def refuse_used(folder: Path, elements: Path | None = None) -> None:
             "or choose another --out"
         )
     if folder.exists() and (
-        not folder.is_dir() or any(not _is_leftover(path, elements) for path in folder.iterdir())
+        not folder.is_dir() or any(not _is_leftover(path, copies) for path in folder.iterdir())
     ):
         raise RunError(f"{folder} is in use and holds no run; choose another --out")
 
 
-def _is_leftover(path: Path, elements: Path | None) -> bool:
+def _is_leftover(path: Path, copies: Mapping[str, Path]) -> bool:
     if path.name.startswith("."):
         return True
-    return (
-        elements is not None
-        and path.name == elements_name(elements)
-        and filecmp.cmp(path, elements, shallow=False)
-    )
-
-
-def elements_name(file: Path) -> str:
-    """How the copy of an element file in a run's folder is called; no other file there is."""
-    return f"elements{file.suffix}"
+    return path.name in copies and filecmp.cmp(path, copies[path.name], shallow=False)
 
 
 def _create(out: Path | None) -> tuple[Path, list[Path]]:

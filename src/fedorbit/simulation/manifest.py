@@ -1,9 +1,9 @@
 """What makes a run's folder one thing: `run.json` binds its files together by SHA-256.
 
-It keeps the settings that config.toml had, the checksums of the world file and the element sets,
-and those of the user's own code. Its own checksum names the run: the first record, every checkpoint
-and the summary carry it. Each record carries a checksum of itself and all before it. So a file that
-was changed, or that belongs to another run, is found before it is used.
+It keeps the settings that config.toml had, the checksums of the world file, of the element sets and
+of the contact plan, and those of the user's own code. Its own checksum names the run: the first
+record, every checkpoint and the summary carry it. Each record carries a checksum of itself and all
+before it. So a file that was changed, or that belongs to another run, is found before it is used.
 
 These checksums find damage and careless edits. They are no signature: a folder in which everything
 was rewritten consistently is a run like any other.
@@ -20,7 +20,7 @@ from typing import Any
 
 from fedorbit.config import Config, load_values
 from fedorbit.config.files import apply_overrides, changes_results, flat_settings
-from fedorbit.config.schema import ElementsSection
+from fedorbit.config.inputs import own_files, with_files
 from fedorbit.documents import (
     SEAL,
     DocumentError,
@@ -38,6 +38,8 @@ from fedorbit.inputs import kind_of
 from fedorbit.simulation.schema import MANIFEST_FILE
 
 CONFIG, WORLD, MANIFEST = "config.toml", "world.json", "run.json"
+CONTACTS = "contacts.npy"
+"""Contacts of a large plan, which would make the world file unwieldy."""
 FORMAT = 2
 """Of a run's folder: 1 had no manifest."""
 MOST_MANIFEST_BYTES = 16 << 20
@@ -163,23 +165,21 @@ def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stored_config(folder: Path) -> Config:
-    """Return the configuration of a run's folder; its element sets are looked for there only."""
+    """Return the configuration of a run's folder; files that it names are looked for there."""
     return overridden(folder, read_stored(folder), ())
 
 
 def overridden(folder: Path, stored: Stored, overrides: Sequence[str]) -> Config:
     """Return the configuration of a run's folder with some settings changed."""
     config = load_values(apply_overrides(stored.values, overrides), str(folder / CONFIG))
-    section = config.constellation
-    if not isinstance(section, ElementsSection) or section.is_bundled:
-        return config
-    if section.file.name != str(section.file):
-        raise RunError(
-            f"{folder / CONFIG}: constellation.file is {section.file}, which is outside of the "
-            f"run's folder; copy the file into {folder} and name it there"
-        )
-    section = section.model_copy(update={"file": folder / section.file})
-    return config.model_copy(update={"constellation": section})
+    files = own_files(config)
+    for key, file in files.items():
+        if file.name != str(file):
+            raise RunError(
+                f"{folder / CONFIG}: {key} is {file}, which is outside of the run's folder; copy "
+                f"the file into {folder} and name it there"
+            )
+    return with_files(config, {key: folder / file for key, file in files.items()})
 
 
 def require_files(folder: Path, manifest: Manifest) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from fedorbit import __version__
 from fedorbit.config import Config
-from fedorbit.config.schema import ElementsSection
+from fedorbit.config.inputs import input_files
 
 GIT_TIMEOUT_S = 10.0
 
@@ -42,17 +42,24 @@ def what_counts(config: Config) -> dict[str, Any]:
     """Return the settings that can change a result, as plain values.
 
     Of the engine's settings only the backend can: kernel and PyTorch round differently. Trackers
-    only watch. Of a file its content counts, wherever it lies. What is left out does not
-    count, a table or `data.share`: hashes stay the same when a later version knows of more.
+    only watch. Of a file its content counts, wherever it lies. What is left out does not count, be
+    it a table, `data.share`, a plan, or the role of a ground station: hashes stay the same when a
+    later version knows of more.
     """
     counted = config.model_dump(mode="json", exclude={"tracking"})
     values = {k: v for k, v in counted.items() if v is not None}
     if config.data.share in (None, 1.0):
         del values["data"]["share"]
+    if config.schedule.plan is None:
+        del values["schedule"]["plan"]
+    for station in values["stations"]:
+        if station["role"] == "ground":
+            del station["role"]
     values["engine"] = {"backend": values["engine"]["backend"]}
-    section = config.constellation
-    if isinstance(section, ElementsSection) and section.path.is_file():
-        values["constellation"]["file"] = hashlib.sha256(section.path.read_bytes()).hexdigest()
+    for key, file in input_files(config).items():
+        section, name = key.split(".")
+        if file.is_file():
+            values[section][name] = hashlib.sha256(file.read_bytes()).hexdigest()
     return values
 
 

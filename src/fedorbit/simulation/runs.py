@@ -2,8 +2,10 @@
 
 DIR/config.toml          the whole configuration, as resolved
 DIR/elements.*           a copy of the satellites' element sets, if they come from a file
+DIR/plan.*               a copy of the contact plan, if it comes from a file
 DIR/run.json             what binds these and all that follows, see `manifest`
 DIR/world.json           what a report shows beside the records: data, contacts, positions
+DIR/contacts.npy         the contacts, if they are too many for world.json
 DIR/accuracy.png, .svg   accuracy per round of all methods, drawn by the command line
 DIR/METHOD/records.jsonl one line per evaluated round
 DIR/METHOD/summary.json  written when the method is done
@@ -21,17 +23,16 @@ from typing import Any
 from fedorbit.cluster import ray_cluster
 from fedorbit.config import Config
 from fedorbit.config.files import dumps, flat_settings
-from fedorbit.config.schema import ElementsSection
+from fedorbit.config.inputs import copies, copy_name, input_files, with_files
 from fedorbit.errors import ModelError, RunError
 from fedorbit.files import replacing
 from fedorbit.methods import make_method
 from fedorbit.progress import Progress, SilentProgress
-from fedorbit.simulation.claim import elements_name, new_folder, only_one, refuse_used
+from fedorbit.simulation.claim import new_folder, only_one, refuse_used
 from fedorbit.simulation.loop import NobodyWatches, RunProgress, run_rounds
 from fedorbit.simulation.manifest import (
     CONFIG,
     MANIFEST,
-    WORLD,
     overridden,
     read_manifest,
     read_stored,
@@ -43,9 +44,9 @@ from fedorbit.simulation.outside import refuse_connections, resume_options
 from fedorbit.simulation.provenance import what_counts
 from fedorbit.simulation.records import RECORDS, Record, read_records, read_summary
 from fedorbit.simulation.records import method_folder as method_folder
-from fedorbit.simulation.setting import write_setting
 from fedorbit.simulation.tracking import Tracking, connect
 from fedorbit.simulation.world import World, build_world
+from fedorbit.simulation.world_file import stored_plan, write_world, written_files
 from fedorbit.stopping import StopRequested
 from fedorbit.user_code import code_digests, require_allowed
 
@@ -100,11 +101,11 @@ def run(
         make_method(name, config.methods.get(name, {}))
     require_allowed(config.model.name, "model.name")
     if out is not None:  # before anything is put into somebody's folder
-        refuse_used(Path(out), _element_file(config))
+        refuse_used(Path(out), copies(config))
     trackers = connect(config.tracking)
     # Joined first: a wrong address leaves no folder behind.
     with _joined(config, preparing), new_folder(None if out is None else Path(out)) as folder:
-        refuse_used(folder, _element_file(config))  # another process may have just begun here
+        refuse_used(folder, copies(config))  # another process may have just begun here
         world = build_world(config, preparing)
         config = _store(config, folder, world.trainer().name)
         world = replace(world, config=config)
@@ -198,14 +199,12 @@ def _run_all(
     if manifest is None:
         _refuse_format_1(folder, methods)
         world = world or build_world(config, preparing)
-        write_setting(folder, world)
-        elements = _element_file(config)
-        files = [WORLD, *([elements_name(elements)] if elements is not None else [])]
+        files = [*write_world(folder, world), *copies(config)]
         manifest = write_manifest(folder, files, code_digests(_code_names(config)))
     else:
-        if not (folder / WORLD).exists():  # removed, perhaps for being damaged
-            world = build_world(config, preparing)
-            write_setting(folder, world)
+        if any(not (folder / name).exists() for name in written_files(manifest)):
+            world = build_world(config, preparing)  # removed, perhaps for being damaged
+            write_world(folder, world)
         require_files(folder, manifest)
     runs, engine = [], None
     with ExitStack() as until_the_end:
@@ -214,7 +213,7 @@ def _run_all(
             target.mkdir(exist_ok=True)
             summary = read_summary(target)
             if summary is None:
-                world = world or build_world(config, preparing)
+                world = world or build_world(config, preparing, stored_plan(folder))
                 if engine is None:
                     until_the_end.enter_context(_joined(config, preparing))
                     engine = until_the_end.enter_context(world.engine())
@@ -272,28 +271,18 @@ def _joined(config: Config, preparing: Progress | None) -> Iterator[None]:
 def _store(config: Config, folder: Path, backend: str) -> Config:
     """Write down the configuration, and return it as it will be read again.
 
-    The folder holds all that a run needs but its images: element sets are copied into it. Who
-    trains is settled, since kernel and PyTorch round differently and a run keeps its choice.
+    The folder holds all that a run needs but its images: element sets and a contact plan are
+    copied into it. Who trains is settled, since kernel and PyTorch round differently and a run
+    keeps its choice.
     """
     engine = config.engine.model_copy(update={"backend": backend})
     config = config.model_copy(update={"engine": engine})
+    files = input_files(config)
+    names = {key: copy_name(key, file) for key, file in files.items()}
     with replacing(folder / CONFIG) as partial:
-        elements = _element_file(config)
-        if elements is None:
-            partial.write_text(dumps(config), encoding="utf-8")
-            return config
-        name = elements_name(elements)
-        partial.write_text(dumps(_with_elements(config, Path(name))), encoding="utf-8")
-        with replacing(folder / name) as copy:
-            copy.write_bytes(elements.read_bytes())
-    return _with_elements(config, folder / name)
-
-
-def _element_file(config: Config) -> Path | None:
-    section = config.constellation
-    return section.path if isinstance(section, ElementsSection) else None
-
-
-def _with_elements(config: Config, file: Path) -> Config:
-    section = config.constellation.model_copy(update={"file": file})
-    return config.model_copy(update={"constellation": section})
+        stored = with_files(config, {key: Path(name) for key, name in names.items()})
+        partial.write_text(dumps(stored), encoding="utf-8")
+        for key, file in files.items():
+            with replacing(folder / names[key]) as copy:
+                copy.write_bytes(file.read_bytes())
+    return with_files(config, {key: folder / name for key, name in names.items()})

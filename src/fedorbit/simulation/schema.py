@@ -12,6 +12,8 @@ from annotated_types import Ge, Gt, Len, MinLen
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
+from fedorbit.orbits.plan_files import PlanShape
+
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
 Count = Annotated[int, Ge(0)]
@@ -116,11 +118,13 @@ SUMMARY_FILE: TypeAdapter[Any] = TypeAdapter(SummaryShape)
 
 @with_config(STRICT)
 class StationShape(TypedDict):
-    """A ground station on the map."""
+    """A station or platform on the map."""
 
     name: str
+    role: NotRequired[str]
     latitude_deg: float
     longitude_deg: float
+    altitude_km: NotRequired[float]
     min_elevation_deg: float
     radius_deg: float
 
@@ -150,7 +154,10 @@ class PlacesShape(TypedDict):
 
 @with_config(STRICT)
 class WorldShape(TypedDict):
-    """What a run's configuration fixes before its first round."""
+    """What a run's configuration fixes before its first round.
+
+    Format 1 had neither passes nor contacts.
+    """
 
     format: Count
     dataset: str
@@ -167,6 +174,11 @@ class WorldShape(TypedDict):
     horizon_rounds: Count
     tau_max: Count
     visible: list[list[Annotated[list[Count], Len(2, 2)]]]
+    """Rounds in view per orbit: the first round, and the first that is no longer in view."""
+    passes: NotRequired[list[Count]]
+    """Contacts of active satellites with a station in the rounds of the run, per orbit."""
+    contacts: NotRequired[PlanShape]
+    """The contact plan over the horizon; its arrays may be in contacts.npy instead."""
     stations: list[StationShape]
     positions: PositionsShape
     places: PlacesShape | None
@@ -186,6 +198,10 @@ def _is_consistent(world: WorldShape) -> WorldShape:
         ("positions.seen", positions["seen"], steps, None),
         ("positions.away", positions.get("away", []), steps, None),
     ]
+    if len(world.get("passes", world["visible"])) != orbits:
+        raise ValueError(f"passes has {len(world['passes'])} entries instead of {orbits}")
+    if world["format"] > 1 and not {"passes", "contacts"} <= world.keys():
+        raise ValueError(f"passes and contacts are missing, which format {world['format']} has")
     for key, rows, height, width in lengths:
         if rows and len(rows) != height:
             raise ValueError(f"{key} has {len(rows)} rows instead of {height}")

@@ -13,7 +13,7 @@ from fedorbit.cluster import ray_cluster
 from fedorbit.config import Config
 from fedorbit.data.cache import Dataset
 from fedorbit.data.partition import Partition
-from fedorbit.errors import ConfigError
+from fedorbit.errors import ConfigError, RunError
 from fedorbit.fleet import BYTES_PER_PARAMETER, Fleet, Onboard, TrainingPlan
 from fedorbit.hardware import Hardware
 from fedorbit.learning.backends import Backend, make_trainer, resolve_backend
@@ -23,18 +23,21 @@ from fedorbit.learning.models import ModelSpec, model_spec
 from fedorbit.learning.ray_worker import ImagesOnNodes, Workshop, probe
 from fedorbit.learning.torch_trainer import Trainer
 from fedorbit.orbits.constellation import Constellation
+from fedorbit.orbits.places import Place
+from fedorbit.orbits.plan import ContactPlan
 from fedorbit.orbits.service import Service
-from fedorbit.orbits.visibility import Schedule, StationArrays, time_chunks
+from fedorbit.orbits.visibility import Schedule
 from fedorbit.presence import Presence
 from fedorbit.progress import Progress
 from fedorbit.scenario import (
     build_constellation,
     build_hardware,
     build_partition,
+    build_places,
+    build_plan,
     build_presence,
     build_schedule,
     build_service,
-    build_stations,
     has_rates,
     image_shape,
     load_dataset,
@@ -49,6 +52,12 @@ class World:
     """Constellation, data and model of a run."""
 
     config: Config
+    constellation: Constellation
+    places: tuple[Place, ...]
+    plan: ContactPlan
+    """All contacts over the horizon."""
+    active_plan: ContactPlan
+    """The contacts of active satellites: launched and not lost."""
     schedule: Schedule
     """Who can exchange models when: in view, and for long enough where links have rates."""
     dataset: Dataset
@@ -162,8 +171,13 @@ class World:
         )
 
 
-def build_world(config: Config, progress: Progress | None = None) -> World:
-    """Lay out the constellation, load and deal the data, and draw the first model."""
+def build_world(
+    config: Config, progress: Progress | None = None, plan: ContactPlan | None = None
+) -> World:
+    """Lay out the constellation, load and deal the data, and draw the first model.
+
+    Given a plan, such as that of a run which is resumed, contacts are not computed again.
+    """
     if config.run.rounds > config.schedule.rounds:
         raise ConfigError(
             f"run.rounds must be at most schedule.rounds ({config.schedule.rounds}), the horizon "
@@ -171,7 +185,17 @@ def build_world(config: Config, progress: Progress | None = None) -> World:
         )
     constellation = build_constellation(config)
     presence = build_presence(config, constellation)
-    schedule = build_schedule(config, constellation, progress, presence)
+    places = build_places(config)
+    if plan is None:
+        plan = build_plan(config, constellation, progress)
+    elif (plan.satellites, plan.servers) != (constellation.satellites, len(places)):
+        raise RunError(
+            f"the contacts that the run began with are of {plan.satellites} satellites and "
+            f"{plan.servers} stations, and its configuration has {constellation.satellites} and "
+            f"{len(places)}; start again with --out"
+        )
+    active_plan = plan.restricted(presence, config.schedule.round_s)
+    schedule = build_schedule(config, constellation, active_plan)
     dataset = load_dataset(config, progress)
     partition = build_partition(config, dataset, constellation, progress)
     classes = len(dataset.class_names)
@@ -180,13 +204,17 @@ def build_world(config: Config, progress: Progress | None = None) -> World:
     service = None
     if has_rates(config):
         size_bytes = BYTES_PER_PARAMETER * spec.layout.size
-        service = build_service(config, constellation, schedule, size_bytes, progress, presence)
+        service = build_service(config, constellation, active_plan, schedule, size_bytes)
         complain_of_short_contacts(service)
         schedule = service.schedule
     everything = np.sort(np.concatenate(partition.train))
     scale, shift = standardisation(dataset.images, everything)
     return World(
         config=config,
+        constellation=constellation,
+        places=places,
+        plan=plan,
+        active_plan=active_plan,
         schedule=schedule,
         dataset=dataset,
         partition=partition,
@@ -201,26 +229,21 @@ def build_world(config: Config, progress: Progress | None = None) -> World:
         ),
         initial_model=spec.initial_vector(config.seed),
         presence=presence,
-        in_contact=lambda: _contacts(config, constellation, schedule),
+        in_contact=lambda: _contacts(active_plan, schedule, constellation.orbit_of_satellite),
         hardware=build_hardware(config, constellation, progress),
         service=service,
     )
 
 
 def _contacts(
-    config: Config, constellation: Constellation, schedule: Schedule
+    plan: ContactPlan, schedule: Schedule, orbit_of_satellite: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Sample which station sees which satellite, `[round, satellite, station]`.
+    """Return which server sees which satellite as a round begins, `[round, satellite, server]`.
 
     Where links have rates, a round that is too short for its orbit is no contact of its satellites.
     """
-    arrays = StationArrays.of(build_stations(config), constellation.geoid)
-    shape = constellation.satellites, len(config.stations)
-    seen = np.empty((schedule.rounds, *shape), dtype=np.bool_)
-    for rows in time_chunks(schedule.rounds, shape[0] * shape[1], "sampling contacts"):
-        sines = arrays.sin_elevation(constellation.r_ecef_km(schedule.times_s[rows]))
-        np.greater_equal(sines, arrays.sin_min_elevation, out=seen[rows])
-    seen &= schedule.visible[:, constellation.orbit_of_satellite, None]
+    seen = plan.visible(schedule.times_s)
+    seen &= schedule.visible[:, orbit_of_satellite, None]
     return seen
 
 

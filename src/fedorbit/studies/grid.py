@@ -12,7 +12,7 @@ from typing import Any
 from fedorbit.config import Config, load_config
 from fedorbit.config.explain import nearest
 from fedorbit.config.files import dumps, literal, split_key
-from fedorbit.config.schema import ElementsSection
+from fedorbit.config.inputs import anywhere
 from fedorbit.errors import ConfigError, FedOrbitError
 from fedorbit.methods import METHODS, make_method
 from fedorbit.studies.schema import (
@@ -167,9 +167,7 @@ def _normalised(config: Config, where: str) -> Config:
     except FedOrbitError as error:
         raise type(error)(f"study {where}: {error}") from None
     changes: dict[str, Any] = {"methods": {method: parameters} if parameters else {}}
-    if isinstance(config.constellation, ElementsSection):
-        changes["constellation"] = config.constellation.anywhere()
-    return config.model_copy(update=changes)
+    return anywhere(config.model_copy(update=changes))
 
 
 def _slug(

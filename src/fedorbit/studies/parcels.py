@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedorbit.files import replacing
-from fedorbit.simulation.manifest import CONFIG, MANIFEST, WORLD
+from fedorbit.simulation.manifest import CONFIG, CONTACTS, MANIFEST, WORLD
 from fedorbit.simulation.records import RECORDS
 from fedorbit.studies import folders
 
@@ -63,7 +63,7 @@ class Mirror:
         return [p for p in inside if not p.name.startswith(".")] + [p for p in beside if p.exists()]
 
 
-FOUNDATIONS = (RECORDS, MANIFEST, WORLD, CONFIG, "elements.*")
+FOUNDATIONS = (RECORDS, MANIFEST, WORLD, CONTACTS, CONFIG, "elements.*", "plan.*")
 """Files that others count on, the last one most."""
 
 

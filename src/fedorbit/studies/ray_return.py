@@ -10,8 +10,7 @@ from typing import Any
 
 from fedorbit.config import load_config
 from fedorbit.config.files import dumps
-from fedorbit.config.schema import ElementsSection
-from fedorbit.simulation.claim import elements_name
+from fedorbit.config.inputs import copy_name, input_files, with_files
 from fedorbit.studies import folders
 from fedorbit.studies.parcels import Mirror, Parcel, unpack
 from fedorbit.studies.ray_nodes import on_node
@@ -79,16 +78,12 @@ class ReturnedFiles:
             self._claims.popitem()[1].close()
 
     def _planned(self, slug: str) -> dict[str, bytes]:
-        """Return the configuration a run is to have, with the element sets that it names."""
+        """Return the configuration a run is to have, with the files that it names."""
         path = folders.planned_config(self._out, slug)
         config = load_config(path)
-        if not isinstance(config.constellation, ElementsSection):
-            return {str(path.relative_to(self._out)): path.read_bytes()}
-        elements = config.constellation.file
-        sent = path.with_name(f"{slug}.{elements_name(elements)}")
-        section = config.constellation.model_copy(update={"file": Path(sent.name)})
-        text = dumps(config.model_copy(update={"constellation": section}))
-        return {
-            str(sent.relative_to(self._out)): elements.read_bytes(),
-            str(path.relative_to(self._out)): text.encode(),
-        }
+        files = input_files(config)
+        names = {key: Path(f"{slug}.{copy_name(key, file)}") for key, file in files.items()}
+        folder = path.parent.relative_to(self._out)
+        sent = {str(folder / names[key]): file.read_bytes() for key, file in files.items()}
+        text = dumps(with_files(config, names)) if files else path.read_text(encoding="utf-8")
+        return {**sent, str(path.relative_to(self._out)): text.encode()}

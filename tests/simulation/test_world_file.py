@@ -9,7 +9,7 @@ import pytest
 
 import fedorbit as fo
 from fedorbit.data.partition import Partition
-from fedorbit.simulation import setting
+from fedorbit.simulation import world_file
 from fedorbit.simulation.world import build_world
 from fedorbit.testing import small_world
 from tests.simulation.test_runs import small
@@ -17,7 +17,7 @@ from tests.simulation.test_runs import small
 
 def test_the_setting_is_that_of_the_world() -> None:
     world = build_world(small(schedule={"rounds": 60}, run={"rounds": 50}))
-    said = setting.describe(world)
+    said = world_file.describe(world)
     visible = np.zeros((50, 3), dtype=bool)
     for orbit, windows in enumerate(said["visible"]):
         for begin, end in windows:
@@ -44,18 +44,18 @@ def test_the_setting_is_that_of_the_world() -> None:
 def test_the_map_knows_who_has_left() -> None:
     events = [{"round": 20, "kind": "leave", "orbit": 0}]
     world = build_world(small(schedule={"rounds": 60}, run={"rounds": 50}, events=events))
-    positions = setting.describe(world)["positions"]
+    positions = world_file.describe(world)["positions"]
     orbit_of = np.array(positions["orbit_of_satellite"])
     for t, (seen, away) in enumerate(zip(positions["seen"], positions["away"], strict=True)):
         assert set(away) == (set(np.flatnonzero(orbit_of == 0)) if t >= 20 else set())
         np.testing.assert_array_equal(
             np.isin(np.arange(3), orbit_of[seen]), world.schedule.visible[t]
         )
-    assert "away" not in setting.describe(build_world(small()))["positions"]
+    assert "away" not in world_file.describe(build_world(small()))["positions"]
 
 
 def test_seen_satellites_are_within_reach_of_the_station() -> None:
-    said = setting.describe(build_world(small(run={"rounds": 40})))
+    said = world_file.describe(build_world(small(run={"rounds": 40})))
     [station] = said["stations"]
     positions = said["positions"]
     lat, lon = (np.radians(positions[k]) for k in ("latitude_deg", "longitude_deg"))
@@ -73,8 +73,8 @@ def test_seen_satellites_are_within_reach_of_the_station() -> None:
 )
 def test_large_shells_are_thinned_evenly(orbits: int, per_orbit: int, rounds: int) -> None:
     orbit_of = np.repeat(np.arange(orbits), per_orbit)
-    satellites, every = setting.thinned(orbit_of, rounds)
-    assert len(satellites) * len(range(0, rounds, every)) <= setting.MAX_POSITIONS
+    satellites, every = world_file.thinned(orbit_of, rounds)
+    assert len(satellites) * len(range(0, rounds, every)) <= world_file.MAX_POSITIONS
     counts = np.bincount(orbit_of[satellites], minlength=orbits)
     assert counts.min() >= 1 and np.ptp(counts) == 0
     if orbits == 5:
@@ -95,13 +95,14 @@ def test_places_are_counted_per_orbit_and_square() -> None:
         unseen_test=empty,
     )
     dataset = replace(world.dataset, latitude_deg=latitude, longitude_deg=longitude)
-    places = setting._places(replace(world, dataset=dataset, partition=partition))
+    places = world_file._places(replace(world, dataset=dataset, partition=partition))
     assert places == {"bin_deg": 0.5, "rows": [[-1, -1, 0, 1], [20, 40, 0, 2], [21, 40, 1, 1]]}
 
 
 def test_the_papers_setting_is_small(tmp_path: Path) -> None:
     config = fo.load_config("quickstart", ["data.synthetic.samples=400", "run.rounds=200"])
-    path = setting.write_setting(tmp_path, build_world(config))
+    assert world_file.write_world(tmp_path, build_world(config)) == ["world.json"]
+    path = tmp_path / "world.json"
     assert path.stat().st_size < 200_000
     assert json.loads(path.read_text())["rounds"] == 200
 

@@ -1,8 +1,11 @@
-"""The setting of a run as a file: `world.json` holds what a report shows beside the records.
+"""The world of a run as a file: `world.json` holds what a report shows beside the records.
 
 A report reads files only; it neither propagates orbits nor opens datasets. So a run writes down,
-once and before its first round, who holds which classes, who is in view when, and where the
-satellites and the data are. It is small: positions are rounded, and large shells are thinned.
+once and before its first round, which orbit holds which classes, the contact plan, and where the
+satellites and the data are. Positions are rounded, and those of large shells are thinned; the plan
+is whole and exact, since a resumed run takes its contacts from here. Of more than `MAX_CONTACTS`
+the arrays are in `contacts.npy` beside it: uncompressed, so that a file bounds what reading it
+takes.
 """
 
 import json
@@ -17,15 +20,22 @@ from fedorbit.data.similarity import (
     jensen_shannon_distances,
     similarity_coefficient,
 )
+from fedorbit.documents import read_bytes
 from fedorbit.files import replacing
-from fedorbit.orbits.constellation import Constellation
-from fedorbit.orbits.earth import EARTH_RADIUS_KM, latitude_longitude_deg
-from fedorbit.orbits.visibility import StationArrays, round_times_s
-from fedorbit.scenario import build_constellation, build_stations
-from fedorbit.simulation.manifest import WORLD
+from fedorbit.orbits.earth import latitude_longitude_deg
+from fedorbit.orbits.plan import ContactPlan
+from fedorbit.orbits.plan_files import as_document, from_document, from_table, table
+from fedorbit.orbits.visibility import round_times_s
+from fedorbit.simulation.manifest import CONTACTS, WORLD, Manifest, changed, read_manifest
+from fedorbit.simulation.records import read_setting
 from fedorbit.simulation.world import World
 
-FORMAT = 1
+FORMAT = 2
+"""1 had no contacts."""
+MOST_CONTACT_BYTES = 4 << 30
+"""A hundred million contacts."""
+MAX_CONTACTS = 200_000
+"""In `world.json`; 60 bytes each."""
 MAX_POSITIONS = 30_000
 """Satellites x rounds on the map; 13 bytes each."""
 MAX_SIMILARITIES = 200 * 200
@@ -36,13 +46,43 @@ BIN_SIZES_DEG = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 Ints = NDArray[np.int64]
 
 
-def write_setting(folder: Path, world: World) -> Path:
-    """Write `world.json` of a run."""
-    path = folder / WORLD
+def write_world(folder: Path, world: World) -> list[str]:
+    """Write `world.json` of a run, and the contacts if they are too many for it.
+
+    Returns the names of the files.
+    """
     text = json.dumps(describe(world), separators=(",", ":"), allow_nan=False)
-    with replacing(path) as partial:
+    with replacing(folder / WORLD) as partial:
         partial.write_text(text + "\n", encoding="utf-8")
-    return path
+    if _fits(world.plan):
+        return [WORLD]
+    with replacing(folder / CONTACTS) as partial:
+        np.save(partial, table(world.plan), allow_pickle=False)
+    return [WORLD, CONTACTS]
+
+
+def written_files(manifest: Manifest) -> list[str]:
+    """Return those of a run's files that `write_world` makes."""
+    return [name for name in (WORLD, CONTACTS) if name in manifest.files]
+
+
+def stored_plan(folder: Path) -> ContactPlan | None:
+    """Return the plan that a run has written; None for one that did not yet do so."""
+    world, manifest = read_setting(folder), read_manifest(folder)
+    if world is None or manifest is None or "contacts" not in world:
+        return None
+    if world["contacts"]["first"] is not None:
+        return from_document(world["contacts"])
+    if CONTACTS not in manifest.files:
+        raise changed(folder / WORLD, "its contacts are missing")
+    try:  # `read_setting` has compared it with the manifest
+        return from_table(world["contacts"], read_bytes(folder / CONTACTS, MOST_CONTACT_BYTES))
+    except ValueError as error:
+        raise changed(folder / CONTACTS, str(error)) from None
+
+
+def _fits(plan: ContactPlan) -> bool:
+    return len(plan) <= MAX_CONTACTS
 
 
 def describe(world: World) -> dict[str, Any]:
@@ -51,7 +91,7 @@ def describe(world: World) -> dict[str, Any]:
     classes = len(dataset.class_names)
     labels = dataset.labels
     orbit_counts = partition.orbit_counts(labels, classes)
-    constellation = build_constellation(config)
+    run_s = config.run.rounds * config.schedule.round_s
     visible = world.schedule.visible[: config.run.rounds]
     return {
         "format": FORMAT,
@@ -69,8 +109,10 @@ def describe(world: World) -> dict[str, Any]:
         "horizon_rounds": world.schedule.rounds,
         "tau_max": world.tau_max,
         "visible": [_windows(column) for column in visible.T],
-        "stations": _stations(world, constellation),
-        "positions": _positions(world, constellation),
+        "passes": world.active_plan.passes(partition.orbit_of_satellite, run_s).tolist(),
+        "contacts": as_document(world.plan, with_arrays=_fits(world.plan)),
+        "stations": _stations(world),
+        "positions": _positions(world),
         "places": _places(world),
         **({"service": world.service.summary()} if world.service is not None else {}),
     }
@@ -91,39 +133,35 @@ def _windows(column: NDArray[np.bool_]) -> list[list[int]]:
     return windows
 
 
-def _stations(world: World, constellation: Constellation) -> list[dict[str, Any]]:
+def _stations(world: World) -> list[dict[str, Any]]:
     """Stations, each with the radius of the area above which it sees a satellite."""
-    r_km = np.linalg.norm(constellation.r_ecef_km(np.zeros(1))[0], axis=-1).mean()
-    rows = []
-    for station in build_stations(world.config):
-        elevation_rad = np.radians(station.min_elevation_deg)
-        angle_rad = np.arccos(EARTH_RADIUS_KM * np.cos(elevation_rad) / r_km) - elevation_rad
-        rows.append(
-            {
-                "name": station.name,
-                "latitude_deg": station.latitude_deg,
-                "longitude_deg": station.longitude_deg,
-                "min_elevation_deg": station.min_elevation_deg,
-                "radius_deg": round(float(np.degrees(angle_rad)), 2),
-            }
-        )
-    return rows
+    r_km = np.linalg.norm(world.constellation.r_ecef_km(np.zeros(1))[0], axis=-1).mean()
+    return [
+        {
+            "name": place.name,
+            "role": place.role,
+            "latitude_deg": place.latitude_deg,
+            "longitude_deg": place.longitude_deg,
+            "altitude_km": place.altitude_km,
+            "min_elevation_deg": place.min_elevation_deg,
+            "radius_deg": round(float(np.degrees(place.reach_rad(r_km))), 2),
+        }
+        for place in world.places
+    ]
 
 
-def _positions(world: World, constellation: Constellation) -> dict[str, Any]:
+def _positions(world: World) -> dict[str, Any]:
     """Sub-satellite points at the rounds' beginnings, and which satellites a station sees then."""
-    config = world.config
+    config, constellation = world.config, world.constellation
     satellites, every_round = thinned(constellation.orbit_of_satellite, config.run.rounds)
     rounds = np.arange(0, config.run.rounds, every_round)
     times_s = round_times_s(config.run.rounds, config.schedule.round_s)[rounds]
     r_ecef_km = constellation.r_ecef_km_at(
         np.tile(satellites, len(rounds)), np.repeat(times_s, len(satellites))
     )
-    arrays = StationArrays.of(build_stations(config), constellation.geoid)
-    sines = arrays.sin_elevation(r_ecef_km)
     shape = len(rounds), len(satellites)
     there = world.presence.during(rounds)[:, satellites]
-    seen = np.any(sines >= arrays.sin_min_elevation, axis=-1).reshape(shape) & there
+    seen = world.active_plan.satellites_in_view(times_s, satellites)
     latitude_deg, longitude_deg = latitude_longitude_deg(r_ecef_km)
     away = {} if there.all() else {"away": [np.flatnonzero(~row).tolist() for row in there]}
     return {

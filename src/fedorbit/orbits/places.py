@@ -1,0 +1,82 @@
+"""Places that talk to satellites: ground stations and platforms, each with a mask of its own.
+
+A place sees a satellite when `eq:elevation` holds: sin(elevation) is the part of the line of sight
+along the local zenith, and the elevation is at least the place's minimum, its mask. The mask is
+negative where the horizon dips: from 20 km the Earth's edge is 4.5 degrees below the horizontal.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedorbit.orbits.earth import EARTH_RADIUS_KM, Floats, Geoid
+
+Role = Literal["ground", "platform"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A station or platform that is in contact with satellites above its minimum elevation."""
+
+    name: str
+    latitude_deg: float
+    longitude_deg: float
+    min_elevation_deg: float = 10.0
+    altitude_km: float = 0.0
+    role: Role = "ground"
+
+    def reach_rad(self, radius_km: float) -> float:
+        """Angle at the Earth's centre to the farthest satellite in view at a distance from it."""
+        elevation_rad = np.radians(self.min_elevation_deg)
+        ratio = (EARTH_RADIUS_KM + self.altitude_km) * np.cos(elevation_rad) / radius_km
+        return float(np.arccos(ratio) - elevation_rad)
+
+
+def horizon_dip_deg(altitude_km: float) -> float:
+    """How far the Earth's edge is below the horizontal, seen from an altitude over a sphere."""
+    height_km = max(altitude_km, 0.0)
+    return float(np.degrees(np.arccos(EARTH_RADIUS_KM / (EARTH_RADIUS_KM + height_km))))
+
+
+@dataclass(frozen=True)
+class PlaceArrays:
+    """All places as arrays in the Earth-fixed frame."""
+
+    r_ecef_km: Floats
+    zenith: Floats
+    sin_min_elevation: Floats
+
+    @classmethod
+    def of(cls, places: Sequence[Place], geoid: Geoid) -> "PlaceArrays":
+        """Put the places above the Earth's surface."""
+        r_ecef_km, zenith = geoid.place(
+            [p.latitude_deg for p in places],
+            [p.longitude_deg for p in places],
+            [p.altitude_km for p in places],
+        )
+        sines = np.sin(np.radians([p.min_elevation_deg for p in places]))
+        return cls(r_ecef_km, zenith, sines)
+
+    def sin_elevation(self, r_ecef_km: Floats) -> Floats:
+        """Sine of the elevation (`eq:elevation`) of positions `[..., 3]` for every place."""
+        # One matrix product instead of a difference vector for every satellite and place.
+        up_km = r_ecef_km @ self.zenith.T - np.einsum("gi,gi->g", self.r_ecef_km, self.zenith)
+        range2_km2 = r_ecef_km @ (-2.0 * self.r_ecef_km.T)
+        range2_km2 += np.einsum("...i,...i->...", r_ecef_km, r_ecef_km)[..., None]
+        range2_km2 += np.einsum("gi,gi->g", self.r_ecef_km, self.r_ecef_km)
+        np.sqrt(range2_km2, out=range2_km2)
+        up_km /= range2_km2
+        return up_km
+
+    def sin_elevation_at(self, places: NDArray[np.int64], r_ecef_km: Floats) -> Floats:
+        """Sine of the elevation of position `r_ecef_km[i]` for place `places[i]`."""
+        sight_km = r_ecef_km - self.r_ecef_km[places]
+        up_km = np.einsum("ni,ni->n", sight_km, self.zenith[places])
+        return np.asarray(up_km / np.linalg.norm(sight_km, axis=-1))
+
+    def range_km_at(self, places: NDArray[np.int64], r_ecef_km: Floats) -> Floats:
+        """Distance of position `r_ecef_km[i]` from place `places[i]`."""
+        return np.asarray(np.linalg.norm(r_ecef_km - self.r_ecef_km[places], axis=-1))
