@@ -8,6 +8,7 @@ from fedorbit.errors import ModelError
 from fedorbit.learning.lenet import LeNet
 from fedorbit.learning.models import model_spec
 from fedorbit.learning.parameters import layout_of
+from fedorbit.user_code import allow_code
 
 
 def test_lenet_has_the_papers_layers() -> None:
@@ -104,6 +105,7 @@ def not_a_model(*shape: int) -> str:
 
 
 def test_a_model_of_ones_own() -> None:
+    allow_code(__name__)
     spec = model_spec(f"{__name__}:TwoLayers", "head", (4, 4, 2), 3)
     assert spec.layout.features == slice(0, 32 * 8 + 8)
     assert spec.layout.class_rows.shape == (3, 9)
@@ -126,6 +128,7 @@ def test_a_model_of_ones_own() -> None:
     ],
 )
 def test_models_that_cannot_work(name: str, classifier: str | None, message: str) -> None:
+    allow_code(name.partition(":")[0])
     with pytest.raises(ModelError, match=message):
         model_spec(name, classifier, (4, 4, 2), 3)
 

@@ -178,6 +178,7 @@ CONV2, FC1, FC2, FC3, ALL = 456, 2872, 6832, 16996, 17421
 PARTS = {
     "everything": (0, ALL),
     "conv1": (0, CONV2),
+    "conv1's bias and more": (CONV2 - 6, ALL),
     "features": (0, FC2),
     "conv2 and more": (CONV2, ALL),
     "conv2's bias and more": (FC1 - 16, ALL),
