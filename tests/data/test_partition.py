@@ -224,3 +224,32 @@ def test_ground_track_deals_by_how_often_each_passes() -> None:
     np.testing.assert_allclose(shares, [0.1, 0.3, 0.0, 0.6], atol=0.02)
     shares = np.array([len(samples) for samples in partition.test]) / 10_000
     np.testing.assert_allclose(shares, [0.4, 0.6], atol=0.02)
+
+
+@given(data=label_arrays, orbit_of_satellite=constellations, alpha=alphas, seed=seeds)
+def test_satellites_share_the_test_samples_of_their_orbit(
+    data, orbit_of_satellite, alpha: float, seed: int
+) -> None:
+    classes, labels = data
+    split = stratified_split(labels, 0.3, seed)
+    partition = Dirichlet(alpha, alpha).deal(labels, classes, split, orbit_of_satellite, seed)
+    dealt = partition.satellite_test(labels, classes, seed)
+    assert len(dealt) == len(orbit_of_satellite)
+    train = partition.train_counts(labels, classes)
+    for orbit, samples in enumerate(partition.test):
+        mine = np.flatnonzero(orbit_of_satellite == orbit)
+        union = np.concatenate([dealt[k] for k in mine])
+        np.testing.assert_array_equal(np.sort(union), samples)  # each once, none of others
+        for c in range(classes):
+            if not (owned := train[mine, c]).any():
+                continue
+            got = np.array([(labels[dealt[k]] == c).sum() for k in mine])
+            assert (np.abs(got - got.sum() * owned / owned.sum()) < 1.0 + 1e-9).all()
+    again = partition.satellite_test(labels, classes, seed)
+    assert all(np.array_equal(one, other) for one, other in zip(dealt, again, strict=True))
+
+
+def test_satellites_without_training_samples_share_test_samples_evenly() -> None:
+    nothing = np.empty(0, dtype=np.int64)
+    partition = Partition(np.array([0, 0]), (nothing, nothing), (np.arange(6),), nothing, nothing)
+    assert [len(part) for part in partition.satellite_test(np.zeros(6, dtype=int), 1, 0)] == [3, 3]

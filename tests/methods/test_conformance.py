@@ -1,5 +1,6 @@
 """All shipped methods, in their variants, stand the conformance suite."""
 
+from examples.fedsat_like import FedSatLike
 from examples.trimmed_mean import TrimmedMean
 
 from fedorbit.methods import METHODS, make_method
@@ -86,6 +87,12 @@ class TestTheExample(MethodConformance):
     """The documented method of one's own."""
 
     method = TrimmedMean(trim=1)
+
+
+class TestTheAsynchronousExample(MethodConformance):
+    """Mail and jobs are under way between its rounds."""
+
+    method = FedSatLike()
 
 
 def test_no_method_is_forgotten() -> None:

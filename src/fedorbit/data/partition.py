@@ -55,6 +55,27 @@ class Partition:
         """Test samples `[orbit, class]`."""
         return _class_counts(self.test, labels, classes)
 
+    def satellite_test(self, labels: Ints, classes: int, seed: int) -> tuple[Ints, ...]:
+        """Deal each orbit's test samples to its satellites, for methods that serve satellites.
+
+        Of every class in the proportion of their training samples of it; where they have none, of
+        all their training samples, or else evenly.
+        """
+        counts = self.train_counts(labels, classes)
+        dealt: list[list[Ints]] = [[] for _ in self.orbit_of_satellite]
+        for orbit, samples in enumerate(self.test):
+            satellites = np.flatnonzero(self.orbit_of_satellite == orbit)
+            for c in range(classes):
+                members = samples[labels[samples] == c]
+                draw = generator(seed, "deal test samples to satellites", orbit, c)
+                owned = counts[satellites, c], counts[satellites].sum(axis=1)
+                evenly = np.ones(len(satellites))
+                weights = next((weights for weights in owned if weights.any()), evenly)
+                parts = _cut(draw.permutation(members), weights / weights.sum())
+                for satellite, part in zip(satellites, parts, strict=True):
+                    dealt[satellite].append(part)
+        return tuple(_sorted(parts) for parts in dealt)
+
 
 class PartitionScheme(Protocol):
     """A rule that deals samples to satellites."""

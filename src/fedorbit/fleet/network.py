@@ -87,6 +87,13 @@ class Network:
             return []
         return [self.satellites + int(s) for s in np.flatnonzero(self._in_contact[t, satellite])]
 
+    def next_server(self, t: int, satellite: int) -> int | None:
+        """Return the server that a satellite is in contact with first, from slot t on."""
+        slots = np.arange(t, self.slots)
+        active = self._presence.active(slots, satellite)
+        contacts = np.argwhere(self._in_contact[t:, satellite] & active[:, None])
+        return self.satellites + int(contacts[0, 1]) if len(contacts) else None
+
     def neighbours(self, t: int, satellite: int) -> list[int]:
         """Active satellites that have a link to this one in slot t."""
         active = self._presence.during(t)
@@ -145,9 +152,9 @@ class Network:
             f"node {source} cannot send to node {target} in round {t}: they have no link",
             "look for one with now.satellites_of, or send with wait=True",
         )
-        self._book(source, target, payload.size, linked)
         vector = kept(payload, self._mail[-1].payload if self._mail else None)
         self._mail.append(Mail(source, target, vector, t, arrival, plain(about)))
+        self._book(source, target, payload.size, linked)
         return arrival
 
     def receive(self, t: int, node: int) -> list[Mail]:

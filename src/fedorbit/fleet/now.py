@@ -1,6 +1,7 @@
 """One slot of the world, as a method sees it, and the only way in which anything moves.
 
-now.satellites_of(server), now.servers_of(k), now.neighbours(k), now.window(a, b)
+now.satellites_of(server), now.servers_of(k), now.next_server(k), now.neighbours(k)
+    now.window(a, b)                       the next contact: orbits are predictable
 now.send(source, target, vector, **about) -> slot of arrival; now.inbox(node)
 now.train(jobs), now.run(programs)     training within the slot
 now.begin(jobs), now.finished()        training that takes as long as it takes on board
@@ -85,6 +86,10 @@ class Now:
     def servers_of(self, satellite: int) -> list[int]:
         """Servers in contact with a satellite."""
         return self.fleet.network.servers_of(self.t, satellite)
+
+    def next_server(self, satellite: int) -> int | None:
+        """Return the server that a satellite is in contact with first, now or later, if any."""
+        return self.fleet.network.next_server(self.t, satellite)
 
     def neighbours(self, satellite: int) -> list[int]:
         """Active satellites that have a link to this one."""

@@ -11,9 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.errors import ModelError
+from fedorbit.fleet import Now
 from fedorbit.learning.engine import Engine
 from fedorbit.learning.parameters import Vector
+from fedorbit.methods.base import Serves
 from fedorbit.simulation.records import Record, mean
+from fedorbit.simulation.world import World
 
 Samples = NDArray[np.int64]
 
@@ -41,6 +45,11 @@ class Evaluator:
         `models` has one row per client, or one for all. None for an orbit without an active client
         that has test samples.
         """
+        if len(models) not in (1, len(self._test)):
+            raise ModelError(
+                f"models() has returned {len(models)} rows; it must return 1, or one for each of "
+                f"the {len(self._test)} orbits or satellites that `serves` names"
+            )
         tested = [client for client in active if len(self._test[client])]
         self._evaluate(models, tested)
         correct, samples = [0] * self._orbits, [0] * self._orbits
@@ -76,6 +85,20 @@ class Evaluator:
         )
         self._results |= zip(changed, results, strict=True)
         self._digests |= found
+
+
+def evaluator_of(world: World, engine: Engine, serves: Serves) -> Evaluator:
+    """Return an evaluator of what a method serves."""
+    partition = world.partition
+    if serves != "satellite":
+        return Evaluator(engine, partition.test)
+    test = partition.satellite_test(world.data.labels, world.spec.classes, world.config.seed)
+    return Evaluator(engine, test, partition.orbit_of_satellite.tolist())
+
+
+def clients(now: Now, serves: Serves) -> list[int]:
+    """Active satellites, where a method serves satellites; or else orbits."""
+    return now.satellites if serves == "satellite" else now.orbits.present
 
 
 def _digest(model: Vector) -> bytes:

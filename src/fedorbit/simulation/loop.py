@@ -2,6 +2,7 @@
 
 import time
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,7 +12,7 @@ from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.engine import Engine
 from fedorbit.methods.base import Method
 from fedorbit.simulation.checkpoint import Checkpoint, load_newest, save
-from fedorbit.simulation.evaluation import Evaluator
+from fedorbit.simulation.evaluation import Evaluator, clients, evaluator_of
 from fedorbit.simulation.provenance import provenance
 from fedorbit.simulation.records import Record, RecordFile, headline, read_records, write_summary
 from fedorbit.simulation.world import World, complain_of_idle_satellites
@@ -67,20 +68,27 @@ def run_rounds(
     fleet = world.fleet(engine, method.models_trained)
     if fleet.onboard is not None:
         complain_of_idle_satellites(fleet.onboard)
-    evaluator = Evaluator(engine, world.partition.test)
-    done = _start_or_resume(method, fleet, folder, run_id)
-    fleet.restore(done.spent, done.under_way)
-    opened = RecordFile(folder, run_id, done.records_bytes, done.chain)
+    evaluator = evaluator_of(world, engine, method.serves)
+    at = _Standing(_start_or_resume(method, fleet, folder, run_id))
+    fleet.restore(at.done.spent, at.done.under_way)
+    opened = RecordFile(folder, run_id, at.done.records_bytes, at.done.chain)
     try:
         with closing(opened) as records, stopping_on_signals():
-            progress.begin(name, done.rounds_done, config.run.rounds)
-            done = _rounds(world, method, folder, run_id, progress, fleet, evaluator, records, done)
-        summary = _summary(world, name, method, fleet, folder, done, engine.backend)
+            progress.begin(name, at.done.rounds_done, config.run.rounds)
+            _rounds(world, method, folder, run_id, progress, fleet, evaluator, records, at)
+        summary = _summary(world, name, method, fleet, folder, at.done, engine.backend)
         progress.finished(summary)
     finally:
         progress.end()
-    write_summary(folder, summary, run_id, done.chain)
+    write_summary(folder, summary, run_id, at.done.chain)
     return summary
+
+
+@dataclass
+class _Standing:
+    """Where a run stands. In one place only, so that no older state stays in memory."""
+
+    done: Checkpoint
 
 
 def _start_or_resume(method: Method, fleet: Fleet, folder: Path, run_id: str) -> Checkpoint:
@@ -111,20 +119,20 @@ def _rounds(
     fleet: Fleet,
     evaluator: Evaluator,
     records: RecordFile,
-    done: Checkpoint,
-) -> Checkpoint:
+    at: _Standing,
+) -> None:
     run, every = world.config.run, world.config.engine.checkpoint_every
-    saved = done.rounds_done
-    clock = time.monotonic() - done.spent["seconds"]
+    saved = at.done.rounds_done
+    clock = time.monotonic() - at.done.spent["seconds"]
     try:
-        for t in range(done.rounds_done, run.rounds):
+        for t in range(at.done.rounds_done, run.rounds):
             now = fleet.at(t)
-            state = method.round(done.state, now)
+            state = method.round(at.done.state, now)
             if fleet.onboard is not None:
                 fleet.onboard.begin(t + 1)
-            record, records_bytes = None, done.records_bytes
+            record, records_bytes = None, at.done.records_bytes
             if (t + 1) % run.evaluate_every == 0 or t + 1 == run.rounds:
-                evaluated = evaluator(method.models(state), now.orbits.present)
+                evaluated = evaluator(method.models(state), clients(now, method.serves))
                 record = _record(world, now, evaluated, clock)
                 records_bytes = records.append(record)
                 fleet.ledger.start_record()
@@ -133,19 +141,18 @@ def _rounds(
             spent, under_way = fleet.saved()
             spent["seconds"] = time.monotonic() - clock
             # From here on the round counts: a stop before this line forgets it, after it keeps it.
-            done = Checkpoint(t + 1, state, spent, under_way, records_bytes, records.chain)
-            if done.rounds_done % every == 0 or done.rounds_done == run.rounds:
-                save(folder, run_id, done)
-                saved = done.rounds_done
+            at.done = Checkpoint(t + 1, state, spent, under_way, records_bytes, records.chain)
+            if (t + 1) % every == 0 or t + 1 == run.rounds:
+                save(folder, run_id, at.done)
+                saved = t + 1
             progress.round_done(t, record)
     except BaseException as reason:
-        if done.rounds_done > saved:
+        if at.done.rounds_done > saved:
             # A full disk must not hide what went wrong; but a stop promises that nothing is lost.
             forgivable = () if isinstance(reason, StopRequested) else (OSError,)
             with deaf_to_signals(), suppress(*forgivable):
-                save(folder, run_id, done)
+                save(folder, run_id, at.done)
         raise
-    return done
 
 
 def _record(world: World, now: Now, evaluated: Record, clock: float) -> Record:

@@ -281,10 +281,16 @@ class MethodConformance:
     # --- Hardware on board --------------------------------------------------------------------
 
     def test_a_clock_alone_changes_nothing(self) -> None:
-        """That time on board is counted is no reason for another result, if there is enough."""
+        """That time on board is counted is no reason for another result.
+
+        Unless jobs are under way between rounds: a clock decides the order in which they end.
+        """
+        without = snapshots(self.method, self.world())
+        if any(snapshot.world["jobs"] for snapshot in without):
+            return
         with_clock = play(self.method, self.world(onboard={"samples_per_s": 1.0}))
-        for one, other in zip(play(self.method, self.world()), with_clock, strict=True):
-            assert_same(one, other)
+        for one, other in zip(without, with_clock, strict=True):
+            assert_same(one.state, other)
 
     def test_survives_scarce_power_and_time(self) -> None:
         """Satellites may have to cut their epochs, down to none, and nothing breaks."""

@@ -1,0 +1,58 @@
+"""An asynchronous method in one short file, after FedSat (Razmi et al., 2022).
+
+A satellite trains between its visits to ground stations, for as long as that takes on board. At a
+visit it uploads what it has trained, the ground replaces that satellite's last contribution to the
+mean at once, and the satellite leaves with the newest model. There is no round to wait for.
+
+    fedorbit run -o 'run.method=["fedavg", "fedsat_like:FedSatLike"]' -o onboard.samples_per_s=0.1
+"""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedorbit.methods import Fleet, Method, Now, State
+
+
+class FedSatLike(Method):
+    """Replace a satellite's contribution to the mean whenever it visits."""
+
+    serves: ClassVar = "satellite"
+
+    def start(self, fleet: Fleet) -> State:
+        """All satellites have the first model; to the ground, each has contributed it."""
+        w = fleet.initial_model()
+        everywhere = np.tile(w, (fleet.satellites, 1))
+        counts = {"version": np.array(0), "staleness": np.array(0)}
+        return {"global": w, "received": everywhere, "last": everywhere.copy(), **counts}
+
+    def round(self, state: State, now: Now) -> State:
+        """Collect what satellites have trained, and send the visitors off with the newest model."""
+        after = {name: array.copy() for name, array in state.items()}
+        w, received, last = after["global"], after["received"], after["last"]
+        for done in now.finished():  # on board, perhaps rounds ago; sent at the next contact
+            if (server := now.next_server(done.satellite)) is not None:
+                now.send(done.satellite, server, done.model, wait=True, **done.about)
+        for mail in (mail for server in now.servers for mail in now.inbox(server)):
+            share = now.samples[mail.source] / now.samples.sum()
+            w += np.float32(share) * (mail.payload - last[mail.source])
+            last[mail.source] = mail.payload
+            after["staleness"] += after["version"] - mail.about["base"]
+            after["version"] += 1
+        jobs = []
+        for k in now.satellites_of():
+            if now.samples[k] and not now.is_busy(k):
+                now.send(now.servers_of(k)[0], k, w)
+                received[k] = now.inbox(k)[-1].payload
+                jobs.append(now.job(k, received[k]))
+        now.begin(jobs, about=[{"base": after["version"]} for _ in jobs])
+        return after
+
+    def models(self, state: State) -> np.ndarray:
+        """Every satellite uses the model it received last."""
+        return state["received"]
+
+    def facts(self, state: State, now: Now) -> dict[str, Any]:
+        """Report how many updates there were, and how many came between on average."""
+        version, staleness = int(state["version"]), int(state["staleness"])
+        return {"updates": version, "mean_staleness": staleness / max(version, 1)}

@@ -1,0 +1,170 @@
+"""Links, messages and what they cost, node by node."""
+
+import numpy as np
+import pytest
+
+from fedorbit.config import Config
+from fedorbit.errors import LinkError, ModelError
+from fedorbit.fleet import Fleet
+from fedorbit.orbits.visibility import GroundStation, compute_schedule
+from fedorbit.scenario import build_constellation
+from fedorbit.simulation.world import build_world
+from fedorbit.testing import EVENTS, PATTERN, fleet_of, reached, small_world
+
+GROUND = 6  # after satellites 0 to 5, two in each of three orbits
+
+
+def ones(fleet: Fleet, value: float = 1.0) -> np.ndarray:
+    return np.full(fleet.layout.size, value, dtype=np.float32)
+
+
+def test_nodes_and_links_are_those_of_the_plan() -> None:
+    with fleet_of(small_world(links="causal", events=EVENTS)) as fleet:
+        assert list(fleet.servers) == [GROUND]
+        # PATTERN: orbit 0, none, orbits 0 and 1 (satellite 0 is lost), none, orbit 2, all active.
+        seen = [fleet.at(t).satellites_of(GROUND) for t in range(6)]
+        assert seen == [[0, 1], [], [1, 2, 3], [], [4, 5], [1, 4, 5]]
+        assert [fleet.at(t).satellites_of() for t in range(6)] == seen
+        assert fleet.at(2).servers_of(2) == [GROUND]
+        assert fleet.at(2).servers_of(0) == []  # lost
+        assert fleet.at(0).neighbours(0) == [1]
+        assert fleet.at(2).neighbours(1) == []
+        assert fleet.at(2).neighbours(0) == []
+
+
+def test_windows_and_the_next_server() -> None:
+    visible = np.array([[0], [1], [1], [0], [1]], dtype=bool)
+    with fleet_of(small_world(visible)) as fleet:
+        server = 2
+        windows = [fleet.at(t).window(0, server) for t in range(5)]
+        assert windows == [(1, 3), (1, 3), (2, 3), (4, 5), (4, 5)]
+        assert fleet.at(0).window(server, 1) == (1, 3)
+        assert fleet.at(3).window(0, 1) == (3, 5)  # neighbours always reach each other
+        assert [fleet.at(t).next_server(0) for t in range(5)] == [server] * 5
+    with fleet_of(small_world()) as fleet:
+        assert fleet.at(0).window(0, 2) is None  # of other orbits
+        assert fleet.at(5).next_server(2) is None  # orbit 1 is not in view any more
+
+
+def test_the_next_server_is_the_first_in_contact() -> None:
+    config = Config.model_validate(
+        {
+            "constellation": {"planes": 2, "satellites_per_plane": 3},
+            "stations": [
+                {"name": "a", "latitude_deg": 50.0, "longitude_deg": 0.0},
+                {"name": "b", "latitude_deg": -30.0, "longitude_deg": 100.0},
+            ],
+            "schedule": {"rounds": 60},
+            "run": {"rounds": 10},
+            "data": {"synthetic": {"classes": 2, "samples": 40, "size": 16}},
+        }
+    )
+    world = build_world(config)
+    in_contact = world.in_contact()
+    assert in_contact.shape == (60, 6, 2)
+    # As compute_schedule has it: an orbit is in view if any station sees any of its satellites.
+    by_orbit = in_contact.any(axis=2).reshape(60, 2, 3).any(axis=2)
+    np.testing.assert_array_equal(by_orbit, world.schedule.visible)
+    constellation = build_constellation(config)
+    for server, station in enumerate(config.stations):
+        alone = compute_schedule(
+            constellation, [GroundStation(**station.model_dump())], world.schedule.times_s
+        )
+        seen = in_contact[:, :, server].reshape(60, 2, 3).any(axis=2)
+        np.testing.assert_array_equal(seen, alone.visible)
+    with fleet_of(world) as fleet:
+        assert list(fleet.servers) == [6, 7]
+        for satellite in range(6):
+            slot, server = np.argwhere(in_contact[:, satellite])[0]
+            assert fleet.at(0).next_server(satellite) == 6 + server
+            assert fleet.at(int(slot)).servers_of(satellite)[0] == 6 + server
+            assert fleet.at(0).window(satellite, 6 + int(server)).begin == slot
+
+
+def test_a_message_arrives_at_once_or_at_the_next_contact() -> None:
+    with fleet_of(small_world(links="causal")) as fleet:
+        model, bytes_each = ones(fleet), 4 * fleet.layout.size
+        assert fleet.at(0).send(0, GROUND, model, base=np.array(3), kind="model") == 0
+        assert fleet.at(0).send(2, GROUND, model, wait=True) == 2  # orbit 1 comes into view
+        assert fleet.at(0).send(GROUND, 4, model, wait=True) == 4
+        assert fleet.at(0).send(0, 1, model) == 0
+        assert fleet.at(5).send(2, GROUND, model, wait=True) is None  # no contact any more
+        model[:] = 0.0  # what was sent is sent
+        [mail] = fleet.at(0).inbox(GROUND)
+        assert (mail.source, mail.sent, mail.arrival) == (0, 0, 0)
+        assert mail.about == {"base": 3, "kind": "model"}
+        np.testing.assert_array_equal(mail.payload, 1.0)
+        assert fleet.at(1).inbox(GROUND) == []
+        assert [mail.source for mail in fleet.at(3).inbox(GROUND)] == [2]
+        assert fleet.at(3).inbox(4) == []
+        assert [mail.sent for mail in fleet.at(4).inbox(4)] == [0]
+        assert fleet.at(4).inbox(4) == []  # taken
+        ledger = fleet.ledger
+        assert ledger.to_ground_bytes == 2 * bytes_each  # not the one that never arrives
+        assert ledger.from_ground_bytes == ledger.isl_bytes == bytes_each
+        assert ledger.unlinked_bytes == 0
+
+
+def test_messages_are_read_in_the_order_of_their_arrival() -> None:
+    with fleet_of(small_world(links="causal")) as fleet:
+        for source in (4, 2, 0, 3):  # in view in rounds 4, 2, 0 and 2
+            fleet.at(0).send(source, GROUND, ones(fleet), wait=True)
+        assert [mail.source for mail in fleet.at(5).inbox(GROUND)] == [0, 2, 3, 4]
+
+
+def test_what_has_no_link_is_refused_or_counted_apart() -> None:
+    with fleet_of(small_world(links="causal", events=EVENTS)) as fleet:
+        model = ones(fleet)
+        with pytest.raises(
+            LinkError, match=r"node 2 cannot send to node 6 in round 0: they have no"
+        ):
+            fleet.at(0).send(2, GROUND, model)
+        with pytest.raises(LinkError, match=r"node 0 cannot send to node 2 in round 0"):
+            fleet.at(0).send(0, 2, model)  # of another orbit
+        with pytest.raises(LinkError, match=r"node 0 cannot send in round 2: it is not active"):
+            fleet.at(2).send(0, GROUND, model)
+        with pytest.raises(LinkError, match=r"no node 7: satellites are 0 to 5, servers 6 to 6"):
+            fleet.at(0).send(0, 7, model)
+        with pytest.raises(ModelError, match=r"base = nan cannot be noted"):
+            fleet.at(0).send(0, GROUND, model, base=float("nan"))
+        assert fleet.saved()[0]["mail"] == []
+        assert sum(v for k, v in fleet.ledger.saved().items() if k != "epochs") == 0
+    with fleet_of(small_world(links="ideal", events=EVENTS)) as fleet:
+        assert fleet.at(0).send(2, GROUND, model) == 0
+        assert fleet.ledger.unlinked_bytes == 4 * model.size
+        assert fleet.ledger.to_ground_bytes == 0
+        with pytest.raises(LinkError, match=r"it is not active"):
+            fleet.at(2).send(0, GROUND, model)
+
+
+def test_a_satellite_reads_nothing_while_it_is_away() -> None:
+    with fleet_of(small_world(links="causal", events=EVENTS)) as fleet:
+        fleet.at(2).send(GROUND, 2, ones(fleet))
+        assert fleet.at(3).inbox(2) == []  # orbit 1 has left
+        assert len(fleet.at(5).inbox(2)) == 1  # and is back
+
+
+def test_a_model_for_many_is_kept_once() -> None:
+    with fleet_of(small_world(np.ones((2, 3), dtype=bool), links="causal")) as fleet:
+        for satellite in range(6):
+            fleet.at(0).send(GROUND, satellite, ones(fleet))
+        fleet.at(0).send(GROUND, 0, ones(fleet, 2.0))
+        values, arrays = fleet.saved()
+        assert len(values["mail"]) == 7
+        assert len(arrays) == 2
+        first, second = fleet.at(0).inbox(0)
+        assert (first.payload[0], second.payload[0]) == (1.0, 2.0)
+        with pytest.raises(ValueError, match="read-only"):
+            first.payload[0] = 3.0  # others would read it
+
+
+def test_news_reach_what_a_path_leads_to() -> None:
+    with fleet_of(small_world(links="causal")) as fleet:
+        # Orbit 0 is in view in round 0 and meets orbit 1 at the ground in round 2, orbit 2 in 4.
+        paths = reached(fleet, 0, begin=0)
+        assert paths[0] == paths[1] == {0, 1, GROUND}
+        assert paths[2] == paths[3] == {0, 1, 2, 3, GROUND}
+        assert paths[4] == paths[5] == {*range(6), GROUND}
+        # From round 3 on orbit 1 is in view in round 4, with orbit 2; orbit 0 in round 5.
+        assert reached(fleet, 2, begin=3) == [{2, 3}, {2, 3, 4, 5, GROUND}, {*range(6), GROUND}]
+        assert not PATTERN[3].any()

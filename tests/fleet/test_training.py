@@ -1,0 +1,159 @@
+"""Training within a slot and longer, satellite by satellite."""
+
+import numpy as np
+import pytest
+
+from fedorbit.errors import ModelError
+from fedorbit.fleet import Now
+from fedorbit.learning.jobs import batch_order
+from fedorbit.learning.rules import Coupled, Sgd
+from fedorbit.testing import EVENTS, fleet_of, reloaded, small_world
+from fedorbit.testing.playing import Snapshot
+
+ALWAYS = np.ones((6, 3), dtype=bool)
+
+
+def test_every_satellite_has_a_job_of_its_own() -> None:
+    """Start, rule and rate of each are its own, and no exchange is implied."""
+    world = small_world()
+    trainer = world.trainer()
+    with fleet_of(world) as fleet:
+        now = fleet.at(1)
+        starts = [fleet.initial_model() + np.float32(0.01 * k) for k in range(6)]
+        jobs = [
+            now.job(
+                k, starts[k], epochs=1 + k % 2, rate=0.01 * (k + 1), rule=Sgd(starts[0], 0.1 * k)
+            )
+            for k in range(6)
+        ]
+        trained = now.train(jobs)
+        for job, result in zip(jobs, trained, strict=True):
+            expected = trainer.train(job, batch_order(world.data, job, 0)).model
+            np.testing.assert_array_equal(result.model, expected)
+        samples = now.samples
+        assert fleet.ledger.samples_trained == sum(
+            job.epochs * samples[job.satellite] for job in jobs
+        )
+        assert fleet.ledger.epochs == [2, 2, 2]  # the longest of each orbit
+        assert fleet.ledger.isl_bytes == 0
+        now.orbits.exchange(0)
+        assert fleet.ledger.isl_bytes == 2 * 4 * fleet.layout.size
+
+
+def test_a_job_takes_the_runs_epochs_and_rate_unless_told() -> None:
+    with fleet_of(small_world()) as fleet:
+        job = fleet.at(3).job(2, fleet.initial_model())
+        assert (job.epochs, job.rate, job.key) == (1, 0.01 * 0.998**3, (3, 0, 0))
+
+
+def test_an_inactive_satellite_cannot_train() -> None:
+    with fleet_of(small_world(events=EVENTS)) as fleet:
+        now = fleet.at(2)
+        job = now.job(0, fleet.initial_model())
+        for train in (now.train, now.begin):
+            with pytest.raises(ModelError, match=r"satellite 0 cannot train in round 2: it is not"):
+                train([job])
+        assert fleet.ledger.samples_trained == 0
+
+
+def test_without_a_speed_a_job_has_ended_in_the_next_slot() -> None:
+    with fleet_of(small_world()) as fleet:
+        w = fleet.initial_model()
+        fleet.at(1).begin([fleet.at(1).job(k, w) for k in (3, 1)], about=[{"n": 3}, {"n": 1}])
+        assert fleet.at(1).finished() == []
+        assert fleet.at(1).is_busy(3)
+        one, three = fleet.at(2).finished()
+        assert (one.satellite, one.about, one.begun) == (1, {"n": 1}, 1)
+        assert (three.satellite, three.about) == (3, {"n": 3})
+        np.testing.assert_array_equal(one.update, one.model - w)
+        assert one.update.any()
+        assert not fleet.at(2).is_busy(3)
+        assert fleet.at(3).finished() == []
+
+
+def begin(now: Now, satellite: int, **changes: object) -> None:
+    now.begin([now.job(satellite, now.fleet.initial_model(), **changes)])
+
+
+def test_a_job_takes_as_long_as_its_satellite_needs() -> None:
+    sizes = [len(part) for part in small_world().partition.train]
+    # An epoch takes 400 s on satellite 0 and 100 s on satellite 1; a slot is 300 s.
+    seconds = [400.0, 100.0, *[1.0] * 4]
+    speeds = [size / s for size, s in zip(sizes, seconds, strict=True)]
+    with fleet_of(small_world(onboard={"samples_per_s": speeds})) as fleet:
+        begin(fleet.at(0), 0)
+        begin(fleet.at(0), 1, epochs=2)
+        begin(fleet.at(0), 0)  # after the first
+        ended = {t: [(d.satellite, d.end_s) for d in fleet.at(t).finished()] for t in range(4)}
+        assert ended == {
+            0: [],
+            1: [(1, pytest.approx(200.0))],
+            2: [(0, pytest.approx(400.0))],
+            3: [(0, pytest.approx(800.0))],
+        }
+
+
+def test_a_battery_cuts_what_is_begun() -> None:
+    sizes = [len(part) for part in small_world().partition.train]
+    energy = {"battery_wh": 1.0, "solar_w": 0.0, "training_w": 1.0, "initial_charge": 1.0}
+    # 3600 J pay for three epochs of 1000 s.
+    onboard = {"samples_per_s": [size / 1000.0 for size in sizes], "energy": energy}
+    with fleet_of(small_world(onboard=onboard)) as fleet:
+        begin(fleet.at(0), 0, epochs=5)
+        begin(fleet.at(0), 0, epochs=1)
+        assert fleet.ledger.samples_trained == 3 * sizes[0]
+        kept = fleet.saved()[0]
+        assert [job["steps"] > 0 for job in kept["jobs"]] == [True, False]
+        assert kept["jobs"][0]["end_s"] == pytest.approx(3000.0)
+        assert (kept["onboard"]["asked"], kept["onboard"]["done"]) == (6, 3)
+
+
+def test_what_an_inactive_satellite_has_finished_stays_on_board() -> None:
+    with fleet_of(small_world(events=EVENTS)) as fleet:
+        begin(fleet.at(2), 2)
+        assert [fleet.at(t).finished() for t in (3, 4)] == [[], []]  # orbit 1 has left
+        assert [done.satellite for done in fleet.at(5).finished()] == [2]
+
+
+def test_satellites_of_several_orbits_are_limited_each_by_its_own_clock() -> None:
+    """A batch of jobs may belong to several orbits, and a deadline cuts each of them alone."""
+    sizes = [len(part) for part in small_world(ALWAYS).partition.train]
+    seconds = [100.0, 1.0, 200.0, 1.0, 400.0, 1.0]
+    speeds = [size / s for size, s in zip(sizes, seconds, strict=True)]
+    hurry = {"samples_per_s": speeds, "deadline": True}
+    with fleet_of(small_world(ALWAYS, onboard=hurry)) as fleet:
+        now, w = fleet.at(0), fleet.initial_model()
+        trained = now.train([now.job(k, w, epochs=4) for k in (4, 2, 0)])
+        done = [fleet.onboard.done_per_sample(orbit, sizes[2 * orbit]) for orbit in range(3)]
+        assert done == [3, 1, 0]  # of 300 s
+        assert [result.steps > 0 for result in trained] == [False, True, True]
+
+
+def test_what_is_under_way_survives_a_checkpoint() -> None:
+    world = small_world(ALWAYS)
+    with fleet_of(world) as fleet:
+        now, w = fleet.at(0), fleet.initial_model()
+        jobs = [now.job(0, w, rule=Coupled(w, 0.25)), now.job(1, w), now.job(2, w + 1)]
+        now.begin(jobs, about=[{"base": k} for k in range(3)])
+        now.send(6, 3, w, note="hello")
+        saved = reloaded(Snapshot(1, {}, *fleet.saved()))
+        expected, mail = fleet.at(1).finished(), fleet.at(1).inbox(3)
+    # Two starts, three models, two values that a rule adds to its model, and a message.
+    assert len(saved.arrays) == 8
+    with fleet_of(world) as fleet:
+        fleet.restore(saved.world, saved.arrays)
+        again = fleet.at(1).finished()
+        for one, other in zip(expected, again, strict=True):
+            assert (one.satellite, one.begun, one.end_s, one.about) == (
+                other.satellite, other.begun, other.end_s, other.about,
+            )  # fmt: skip
+            assert one.trained.steps == other.trained.steps
+            np.testing.assert_array_equal(one.update, other.update)
+        extra = again[0].trained.extra
+        assert extra["alpha"] == expected[0].trained.extra["alpha"]
+        assert isinstance(extra["alpha"], float)
+        np.testing.assert_array_equal(extra["personal"], expected[0].trained.extra["personal"])
+        [letter] = fleet.at(1).inbox(3)
+        assert letter.about == mail[0].about
+        np.testing.assert_array_equal(letter.payload, w)
+        assert fleet.ledger.saved() == saved.world["ledger"]
