@@ -3,6 +3,7 @@
 import fcntl
 import filecmp
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -14,6 +15,8 @@ from fedorbit.files import remove_leftovers
 from fedorbit.simulation.manifest import CONFIG
 
 LOCK = ".lock"
+PATIENCE_S = 2.0
+"""How long a lock is waited for."""
 ROOT = Path("runs")
 
 
@@ -90,16 +93,27 @@ def _missing(folder: Path) -> list[Path]:
 
 
 def _locked(path: Path) -> TextIO:
-    """Open and lock a file; it is locked until it is closed, or its process dies."""
-    lock = None
+    """Open and lock a file; it is locked until it is closed, or its process dies.
+
+    A process that was killed may have been starting another one, which holds its lock for a
+    moment: so a lock is waited for, a little.
+    """
+    until_s = time.monotonic() + PATIENCE_S
+    while (lock := _try_lock(path)) is None:
+        if time.monotonic() > until_s:
+            raise RunError(f"another process runs in {path.parent}; wait for it or stop it")
+        time.sleep(PATIENCE_S / 40)
+    return lock
+
+
+def _try_lock(path: Path) -> TextIO | None:
+    lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "w")
     try:
-        lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "w")
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # A start that failed may have removed the file after we opened it.
         if os.path.samestat(os.fstat(lock.fileno()), path.stat()):
             return lock
     except (BlockingIOError, FileNotFoundError):
         pass
-    if lock is not None:
-        lock.close()
-    raise RunError(f"another process runs in {path.parent}; wait for it or stop it")
+    lock.close()
+    return None
