@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from examples.fedsat_like import FedSatLike
 
 from fedorbit.fleet import Now
 from fedorbit.learning.parameters import Vector
@@ -36,7 +37,7 @@ def test_news_from_the_ground_without_a_link_are_caught(cheat: FedAvg) -> None:
     suite = MethodConformance()
     suite.method = cheat
     suite.test_causal_links_are_respected()  # it books no transfer
-    with pytest.raises(AssertionError, match=r"models of the orbits .* know what satellite"):
+    with pytest.raises(AssertionError, match=r"\(orbit\) know what satellite"):
         suite.test_news_travel_over_links_only()
 
 
@@ -44,3 +45,59 @@ def test_honest_methods_pass() -> None:
     suite = MethodConformance()
     suite.method = FedAvg()
     suite.test_news_travel_over_links_only()
+
+
+class UsesTheNewestModel(FedSatLike):
+    """Infers with the newest model on satellites that have not received it."""
+
+    def models(self, state: State) -> Vector:
+        return np.tile(state["global"], (len(state["received"]), 1))
+
+
+class ReadsTheMailOfOthers(FedSatLike):
+    """Has satellites start from what is on its way to the ground."""
+
+    def round(self, state: State, now: Now) -> State:
+        after = super().round(state, now)
+        for mail in now.fleet.network._mail:
+            after["received"][:] = mail.payload
+        return after
+
+
+@pytest.mark.parametrize("cheat", [UsesTheNewestModel(), ReadsTheMailOfOthers()])
+def test_news_of_satellites_without_a_path_are_caught(cheat: FedSatLike) -> None:
+    suite = MethodConformance()
+    suite.method = cheat
+    suite.test_causal_links_are_respected()
+    with pytest.raises(AssertionError, match=r"\(satellite\) know what satellite"):
+        suite.test_news_travel_over_links_only()
+
+
+class BooksWhatItDoesNotSend(FedAvg):
+    """Pays for a model that it never sends."""
+
+    def round(self, state: State, now: Now) -> State:
+        now.fleet.ledger.book("isl", 1)
+        return super().round(state, now)
+
+
+def test_bytes_without_a_message_are_caught() -> None:
+    suite = MethodConformance()
+    suite.method = BooksWhatItDoesNotSend()
+    with pytest.raises(AssertionError, match=r"isl: .* bytes booked"):
+        suite.test_bytes_are_those_of_the_messages()
+
+
+class RemembersBesideItsState(FedSatLike):
+    """Keeps beside its state what a checkpoint does not know."""
+
+    def round(self, state: State, now: Now) -> State:
+        now.fleet.seen = getattr(now.fleet, "seen", 0) + 1
+        return {**super().round(state, now), "version": np.array(now.fleet.seen)}
+
+
+def test_what_a_checkpoint_does_not_keep_is_caught() -> None:
+    suite = MethodConformance()
+    suite.method = RemembersBesideItsState()
+    with pytest.raises(AssertionError, match="version"):
+        suite.test_resumes_from_any_round()

@@ -72,7 +72,7 @@ def test_a_run_continues_with_mail_and_jobs_under_way(tmp_path: Path) -> None:
     allow_code("examples")
     [whole] = fo.run(configuration(), tmp_path / "whole").runs
     assert whole.summary["updates"] > 0
-    assert whole.summary["gs_uplink_bytes"] > 0
+    assert whole.summary["to_ground_bytes"] > 0
     seen = set()
     for stop in range(1, 13, 2):
         folder = tmp_path / f"stopped-{stop}"

@@ -136,7 +136,7 @@ class Now:
     ) -> LocalJob:
         """Make a job for one satellite; epochs and rate are the run's unless given.
 
-        `purpose` tells several trainings of one slot apart.
+        `purpose` is a number that distinguishes several trainings of one slot.
         """
         epochs = self.fleet.plan.epochs if epochs is None else epochs
         if self.fleet.onboard is not None:

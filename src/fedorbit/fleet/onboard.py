@@ -3,11 +3,11 @@
 A *pass* is one epoch of one model over a satellite's n_k samples; it takes n_k / speed seconds and
 training_w times as many joules. In a round a satellite can do the passes that fit into the round
 (with a deadline) and that its charge at the round's beginning pays for (with a battery). What the
-Sun brings during a round is there from the next round on, so that no charge is spent before it is
-there, whenever in the round the Sun shines.
+Sun brings during a round can be spent from the next round on, so that no charge is spent before it
+exists, whenever in the round the Sun shines.
 
-- Who cannot do a single pass for each of the method's models is not among the trainers of the
-  round.
+- A satellite that cannot do a single pass for each of the method's models is not among the trainers
+  of the round.
 - If a round asks for more passes than there are, all that a satellite has to do in it is cut by
   the same share, to whole epochs, and to one where that would be none and there is enough for it;
   what rounding leaves over is for later intra-orbit rounds, or stays in the battery.
@@ -31,7 +31,7 @@ from fedorbit.presence import Presence
 ROUNDING = 1e-9
 """An epoch that fits but for rounding errors fits."""
 LATE_S = 1e-3
-"""Nobody is late by less than a millisecond."""
+"""No orbit is late by less than a millisecond."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Tally:
     """What a checkpoint must know: plain values, `[orbit]` but for the charge."""
 
     round: int = 0
-    """The round that is going on."""
+    """The current round."""
     charge_j: list[float] = field(default_factory=list)
     """Charge of each satellite as that round begins."""
     onboard_s: list[float] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Onboard:
     # --- Rounds ---------------------------------------------------------------------------------
 
     def begin(self, t: int) -> None:
-        """Go on to round t: end those before it. Nothing happens if it has begun."""
+        """Proceed to round t: end those before it. Nothing happens if it has begun."""
         if t < self._tally.round:
             raise RunError(
                 f"round {t} is over on board, round {self._tally.round} is going on; clocks and "
@@ -109,7 +109,7 @@ class Onboard:
             self._end_round()
 
     def able(self, t: int) -> NDArray[np.bool_]:
-        """Satellites that can train in round t; in one that is over, everybody."""
+        """Satellites that can train in round t; in one that is over, all."""
         if t == self._tally.round:
             return self._able
         if t < self._tally.round:
@@ -287,24 +287,24 @@ class Onboard:
         self._tally.done += job.models * job.epochs
         self._samples_trained[orbit] += job.epochs * int(self._samples[job.satellite])
 
-    # --- What is told and kept --------------------------------------------------------------------
+    # --- Records and checkpoints ------------------------------------------------------------------
 
     def record(self) -> dict[str, Any]:
-        """What a record tells, of the rounds since the last one; charges as shares of a battery."""
+        """What a record reports, since the last one; charges as shares of a battery."""
         tally, power = self._tally, self.hardware.power
-        told: dict[str, Any] = {"onboard_s": [round(s, 3) for s in tally.onboard_s]}
+        found: dict[str, Any] = {"onboard_s": [round(s, 3) for s in tally.onboard_s]}
         if self.hardware.limits:
-            told |= {"epochs_asked": [*tally.epochs_asked], "epochs_done": [*tally.epochs_done]}
+            found |= {"epochs_asked": [*tally.epochs_asked], "epochs_done": [*tally.epochs_done]}
         if power is not None:
             shares, counted = self._charge_j / power.battery_j, self._counted()
             lowest = np.minimum.reduceat(np.where(counted, shares, np.inf), self._first_of_orbit)
             total = np.add.reduceat(np.where(counted, shares, 0.0), self._first_of_orbit)
             mean = total / np.add.reduceat(counted.astype(np.int64), self._first_of_orbit)
-            told |= {
+            found |= {
                 "charge_lowest": lowest.round(6).tolist(),
                 "charge_mean": mean.round(6).tolist(),
             }
-        return told
+        return found
 
     def _counted(self) -> NDArray[np.bool_]:
         """Satellites that were there in the last round; of an orbit that was away, all of them."""
@@ -319,11 +319,11 @@ class Onboard:
         self._tally.epochs_asked, self._tally.epochs_done = [0] * orbits, [0] * orbits
 
     def summary(self) -> dict[str, Any]:
-        """What the summary tells of the whole run."""
+        """What the summary reports of the whole run."""
         tally, hardware = self._tally, self.hardware
         busy, late = sum(tally.busy_rounds), sum(tally.late_rounds)
         speeds = hardware.samples_per_s
-        told: dict[str, Any] = {
+        found: dict[str, Any] = {
             "round_s": hardware.round_s,
             "samples_per_s": [float(f(speeds)) for f in (np.min, np.median, np.max)],
             "longest_s": tally.longest_s,
@@ -332,17 +332,17 @@ class Onboard:
             "late_share": late / busy if busy else None,
         }
         if hardware.limits:
-            told |= {"epochs_asked": tally.asked, "epochs_done": tally.done}
+            found |= {"epochs_asked": tally.asked, "epochs_done": tally.done}
         if hardware.power is not None:
-            told["lowest_charge"] = tally.lowest_charge
-        return told
+            found["lowest_charge"] = tally.lowest_charge
+        return found
 
     def saved(self) -> dict[str, Any]:
         """Return what a checkpoint keeps, between two rounds."""
         return asdict(self._tally)
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Go on from what a checkpoint kept."""
+        """Continue from what a checkpoint kept."""
         self._tally = Tally(**deepcopy(saved))
         self._start_round()
 

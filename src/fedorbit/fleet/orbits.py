@@ -110,7 +110,7 @@ class OrbitTier:
     ) -> list[LocalJob]:
         """Make one job for each satellite of `trainers(orbit)`, all from one model.
 
-        `purpose` tells several trainings of one round apart, such as Ditto's two models. Where
+        `purpose` distinguishes several trainings of one round, such as Ditto's two models. Where
         time or power is short, it is divided evenly among the `intra_rounds`.
         """
         key, to_come = (self.t, intra_round, purpose), max(intra_rounds - intra_round - 1, 0)

@@ -1,4 +1,4 @@
-"""Who is there and what they hold, worked out once for all rounds between two events."""
+"""Active satellites and their samples, worked out once for all rounds between two events."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class Roster:
     orbits: list[int]
     """Orbits with at least one satellite."""
     satellites_of_orbit: Ints
-    """Satellites that are there, per orbit."""
+    """Active satellites, per orbit."""
     class_counts: Ints
     """Training samples `[satellite, class]`."""
     orbit_class_counts: Ints
@@ -33,7 +33,7 @@ class Roster:
     def of(
         cls, there: NDArray[np.bool_], class_counts: Ints, orbit_of_satellite: Ints, orbits: int
     ) -> "Roster":
-        """Count those that are there."""
+        """Count active satellites and their samples."""
         satellites_of_orbit = np.bincount(orbit_of_satellite[there], minlength=orbits)
         class_counts = np.where(there[:, None], class_counts, 0)
         orbit_class_counts = np.zeros((orbits, class_counts.shape[1]), dtype=np.int64)
@@ -65,7 +65,7 @@ class Rosters:
         self._last: tuple[int, Roster] | None = None
 
     def at(self, t: int) -> Roster:
-        """Who is active in round t and what they hold."""
+        """Return the roster of round t."""
         segment = self.presence.segment(t)
         if self._last is None or self._last[0] != segment:
             there = self.presence.satellites[segment]

@@ -21,7 +21,7 @@ Departures from the paper
 - Where no satellite moved an element, the elementwise weights are the samples.
 - An orbit without samples trains nothing and has q_l = 0. Where time or power on board is short,
   q_l is what was done: the mean over the orbit's samples of the epochs that they were trained.
-- With causal links, orbits out of view exchange nothing with the GS: it goes on with their last
+- With causal links, orbits out of view exchange nothing with the GS: it keeps to their last
   upload, and they with what they have on board.
 - With `continuous = false`, orbits out of view neither train nor exchange anything, whatever the
   links are: blending untrained extractors in every round would wear them down to their mean.

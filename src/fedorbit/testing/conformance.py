@@ -84,7 +84,7 @@ class MethodConformance:
     uses_links: ClassVar[bool] = True
     """False for references that do not federate, such as a centralised model."""
     backend: ClassVar[str] = "auto"
-    """Who trains; a suite with "torch" runs without the C kernel."""
+    """What trains; a suite with "torch" runs without the C kernel."""
 
     def world(self, visible: NDArray[np.bool_] = PATTERN, **changes: Any) -> World:
         """Return a small world for this suite."""
@@ -110,7 +110,7 @@ class MethodConformance:
                 assert_same(one, several)
 
     def test_resumes_from_any_round(self) -> None:
-        """A state that was saved and loaded goes on to the same bits."""
+        """What was saved and loaded, mail and jobs under way included, leads to the same bits."""
         self.check_resuming(self.world())
 
     def check_resuming(self, world: World) -> None:
@@ -148,7 +148,7 @@ class MethodConformance:
         world = self.world(classes=1)
         assert_sound(self.method, play(self.method, world), world)
 
-    def test_nobody_is_ever_visible(self) -> None:
+    def test_no_orbit_is_ever_visible(self) -> None:
         """Without any contact nothing reaches the ground, and nothing breaks."""
         for links in ("ideal", "causal"):
             world = self.world(np.zeros((3, 3), dtype=bool), links=links)
@@ -159,7 +159,7 @@ class MethodConformance:
                 assert fleet.ledger.to_ground_bytes == fleet.ledger.from_ground_bytes == 0
                 assert_sound(self.method, [state], world)
 
-    def test_everybody_is_always_visible(self) -> None:
+    def test_all_orbits_are_always_visible(self) -> None:
         """With contacts all the time, ideal and causal links are the same."""
         always = np.ones((3, 3), dtype=bool)
         ideal, causal = (
@@ -185,8 +185,9 @@ class MethodConformance:
         for links, events in product(("ideal", "causal"), ((), EVENTS)):
             with counted_messages() as counts:
                 last = snapshots(self.method, self.world(links=links, events=events))[-1]
-            ledger = last.world["ledger"]
-            assert {kind: ledger[f"{kind}_bytes"] for kind in counts} == counts
+            for kind, sent in counts.items():
+                booked = last.world["ledger"][f"{kind}_bytes"]
+                assert booked == sent, f"{kind}: {booked} bytes booked, {sent} sent"
 
     def test_news_travel_over_links_only(self) -> None:
         """What a satellite learns reaches another node no earlier than there is a path.
@@ -212,8 +213,8 @@ class MethodConformance:
                     np.testing.assert_array_equal(
                         self.method.models(true.state)[unknown],
                         self.method.models(other.state)[unknown],
-                        err_msg=f"round {other.round - 1}: models of the {self.method.serves}s "
-                        f"{unknown} know what satellite {satellite} learns since round {begin}",
+                        err_msg=f"round {other.round - 1}: models {unknown} ({self.method.serves}) "
+                        f"know what satellite {satellite} learns since round {begin}",
                     )
                     had_effect |= differ(true, other)
         assert had_effect, "the change of images must have had an effect at all"
@@ -226,7 +227,7 @@ class MethodConformance:
     # --- Constellations that change -----------------------------------------------------------
 
     def test_resumes_across_events(self) -> None:
-        """What an event changes follows from the round alone, not from who saw it happen."""
+        """What an event changes follows from the round alone, not from a memory of it."""
         for links in ("ideal", "causal"):
             self.check_resuming(self.world(links=links, events=EVENTS))
 
@@ -259,10 +260,10 @@ class MethodConformance:
             assert differ(true[-1], altered[-1]), "the change must have had an effect at all"
 
     def test_survives_losses(self) -> None:
-        """A satellite, an orbit, or everybody may be lost."""
-        everybody = [{"round": 2, "kind": "leave", "orbit": orbit} for orbit in range(3)]
+        """A satellite, an orbit, or all of them may be lost."""
+        all_orbits = [{"round": 2, "kind": "leave", "orbit": orbit} for orbit in range(3)]
         for links in ("ideal", "causal"):
-            for events in (EVENTS[:1], EVENTS[1:2], EVENTS, everybody):
+            for events in (EVENTS[:1], EVENTS[1:2], EVENTS, all_orbits):
                 world = self.world(links=links, events=events)
                 assert_sound(self.method, play(self.method, world), world)
 
