@@ -14,7 +14,7 @@ NOT_FOR = {
     "learning": ("orbits", "fleet", "methods", "simulation", "studies", "report", "cli"),
     "fleet": ("orbits", "data", "methods", "simulation", "studies", "report", "cli"),
     "methods": ("orbits", "simulation", "studies", "report", "cli"),
-    "simulation": ("studies", "cli"),
+    "simulation": ("studies", "report", "cli"),
     "report": ("studies", "cli"),
     "studies": ("report", "cli"),
 }
@@ -29,6 +29,24 @@ def imported(file: Path) -> set[str]:
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
     return {name.split(".")[1] for name in names if name.startswith("fedorbit.")}
+
+
+PACKAGES = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+ON_TOP = {
+    "scenario": {"config", "data", "orbits"},
+    "diagnosis": {"config", "data", "learning", "studies", "simulation"},
+    "__main__": {"cli"},
+}
+"""Modules beside the packages that are built on some; all others are built on none."""
+
+
+def test_single_modules_stand_below_the_packages() -> None:
+    wrong = {
+        file.name: sorted(found)
+        for file in SOURCE.glob("*.py")
+        if (found := (imported(file) & PACKAGES) - ON_TOP.get(file.stem, set()))
+    }
+    assert wrong == {}
 
 
 @pytest.mark.parametrize("package", NOT_FOR)
