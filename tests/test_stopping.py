@@ -76,7 +76,7 @@ def test_a_stop_that_was_swallowed_can_be_repeated(gates: Gates, tmp_path: Path)
         "import time\nfrom pathlib import Path\nfrom fedorbit import stopping\n"
         "from fedorbit.methods.fedavg import FedAvg\nstopping.PATIENCE_S = 0.2\n"
         "class Greedy(FedAvg):\n"
-        "    def round(self, state, t, fleet):\n"
+        "    def round(self, state, now):\n"
         "        for n in range(60_000):\n"
         "            try:\n                Path('begun').touch()\n                time.sleep(0.01)\n"
         "            except BaseException:\n                Path('swallowed').touch()\n"

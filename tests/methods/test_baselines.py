@@ -1,5 +1,7 @@
 """Baselines: identities between them, and one round worked by hand."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -181,6 +183,23 @@ def test_wrong_parameters(name: str, parameters: dict[str, object], message: str
     with pytest.raises(ConfigError) as error:
         make_method(name, parameters)
     assert message in str(error.value)
+
+
+def test_a_method_of_an_earlier_contract_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "earlier.py").write_text(
+        "from fedorbit.methods.fedavg import FedAvg\n"
+        "class Earlier(FedAvg):\n    def round(self, state, t, fleet):\n        return state\n"
+    )
+    allow_code("earlier")
+    with pytest.raises(ModelError) as error:
+        find_method("earlier:Earlier")
+    assert str(error.value) == (
+        "earlier:Earlier.round takes (self, state, t, fleet), and is called as round(state, now); "
+        "see docs/methods.md, A method of your own"
+    )
 
 
 def test_methods_are_found_by_name_or_path() -> None:

@@ -30,6 +30,13 @@ __all__ = [
     "weighted_mean",
 ]
 
+ARGUMENTS = {
+    "start": ["fleet"],
+    "round": ["state", "now"],
+    "models": ["state"],
+    "facts": ["state", "now"],
+}
+"""What the functions of a method are called with."""
 METHODS: dict[str, type[Method]] = {
     "local": Local,
     "centralised": Centralised,
@@ -55,7 +62,21 @@ def find_method(name: str) -> type[Method]:
         raise ModelError(f"{name} must be a subclass of fedorbit.methods.Method")
     if missing := sorted(found.__abstractmethods__):
         raise ModelError(f"{name} lacks {', '.join(missing)}; a method has start, round, models")
+    for function, takes in ARGUMENTS.items():
+        _require_arguments(name, found, function, takes)
     return found
+
+
+def _require_arguments(name: str, method: type[Method], function: str, takes: list[str]) -> None:
+    """Refuse a function that cannot be called with the arguments it gets."""
+    signature = inspect.signature(getattr(method, function))
+    try:
+        signature.bind("self", *takes)
+    except TypeError:
+        raise ModelError(
+            f"{name}.{function} takes {signature}, and is called as "
+            f"{function}({', '.join(takes)}); see docs/methods.md, A method of your own"
+        ) from None
 
 
 def make_method(name: str, parameters: dict[str, Any]) -> Method:
