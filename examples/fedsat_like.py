@@ -4,7 +4,7 @@ A satellite trains between its visits to ground stations, for as long as that ta
 visit it uploads what it has trained, the ground replaces that satellite's last contribution to the
 mean at once, and the satellite leaves with the newest model. There is no round to wait for.
 
-    fedorbit run -o 'run.method=["fedavg", "fedsat_like:FedSatLike"]' -o onboard.samples_per_s=0.1
+    fedorbit run -o 'run.method=["fedavg", "fedsat_like:FedSatLike"]' -o onboard.samples_per_s=5
 """
 
 from typing import Any, ClassVar
