@@ -1,12 +1,17 @@
 """Training within a slot and longer, satellite by satellite."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pytest
 
 from fedorbit.errors import ModelError
 from fedorbit.fleet import Now
+from fedorbit.fleet.keeping import Keeper
 from fedorbit.learning.jobs import batch_order
 from fedorbit.learning.rules import Coupled, Sgd
+from fedorbit.learning.rules.base import Rule, TorchJob, Trained
 from fedorbit.testing import EVENTS, fleet_of, reloaded, small_world
 from fedorbit.testing.playing import Snapshot
 
@@ -157,3 +162,62 @@ def test_what_is_under_way_survives_a_checkpoint() -> None:
         assert letter.about == mail[0].about
         np.testing.assert_array_equal(letter.payload, w)
         assert fleet.ledger.saved() == saved.world["ledger"]
+
+
+@dataclass(frozen=True, eq=False)
+class Counting(Rule):
+    """Adds values of several types to its result."""
+
+    def with_torch(self, job: TorchJob) -> Trained:
+        noted = {"loss": np.float32(0.1), "share": np.array(0.5), "seen": np.int32(3), "done": True}
+        return Trained(job.start + 1, 1, {**noted, "drift": np.ones(2)})
+
+    def untouched(self) -> dict[str, Any]:
+        return {}
+
+
+@pytest.mark.filterwarnings("ignore:the kernel has no Counting")
+def test_what_is_under_way_cannot_be_changed_from_outside() -> None:
+    """A checkpoint in memory is what a stop writes: a method must not be able to change it."""
+    world = small_world(ALWAYS)
+    with fleet_of(world) as fleet:
+        now = fleet.at(0)
+        now.begin([now.job(0, fleet.initial_model(), rule=Counting())], about=[{"base": 1}])
+        now.send(6, 3, fleet.initial_model(), note="hello")
+        snapshot = Snapshot(1, {}, *fleet.saved())
+        for saved in (snapshot, reloaded(snapshot)):
+            fleet.restore(saved.world, saved.arrays)
+            [done], [mail] = fleet.at(1).finished(), fleet.at(1).inbox(3)
+            for array in (done.start, done.model, done.trained.extra["drift"], mail.payload):
+                with pytest.raises(ValueError, match="read-only"):
+                    array += 1
+            done.about["base"], mail.about["note"] = 2, "changed"
+            assert saved.world["jobs"][0]["about"] == {"base": 1}
+            assert saved.world["mail"][0]["about"] == {"note": "hello"}
+
+
+@pytest.mark.filterwarnings("ignore:the kernel has no Counting")
+def test_the_types_of_what_a_rule_adds_do_not_depend_on_a_resume() -> None:
+    world = small_world(ALWAYS)
+    with fleet_of(world) as fleet:
+        now = fleet.at(0)
+        now.begin([now.job(0, fleet.initial_model(), rule=Counting())])
+        saved = reloaded(Snapshot(1, {}, *fleet.saved()))
+        [first] = fleet.at(1).finished()
+        fleet.restore(saved.world, saved.arrays)
+        [again] = fleet.at(1).finished()
+    types = {name: type(value) for name, value in first.trained.extra.items()}
+    assert types == {name: type(value) for name, value in again.trained.extra.items()}
+    assert types == {
+        "loss": float, "share": float, "seen": int, "done": bool, "drift": np.ndarray,
+    }  # fmt: skip
+
+
+def test_only_arrays_of_the_same_bits_are_shared() -> None:
+    keeper, zero = Keeper(), np.zeros(3, dtype=np.float32)
+    kept = keeper.keep(zero)
+    other = keeper.keep(np.ones(3, dtype=np.float32))
+    assert keeper.keep(zero.copy()) is kept  # not only with the last one
+    assert keeper.keep(np.ones(3, dtype=np.float32)) is other
+    assert np.signbit(keeper.keep(-zero)).all()
+    assert keeper.keep(zero.astype(np.float64)).dtype == np.float64

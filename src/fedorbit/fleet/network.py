@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedorbit.errors import LinkError
 from fedorbit.fleet.facts import Fact, plain
-from fedorbit.fleet.keeping import Arrays, Shelf, kept
+from fedorbit.fleet.keeping import Arrays, Keeper, Shelf
 from fedorbit.fleet.ledger import Ledger
 from fedorbit.fleet.roster import Ints
 from fedorbit.learning.parameters import Vector
@@ -64,6 +64,7 @@ class Network:
         self._presence = presence
         self._ledger = ledger
         self._mail: list[Mail] = []
+        self._keeper = Keeper()
 
     @cached_property
     def _in_contact(self) -> Flags:
@@ -152,7 +153,7 @@ class Network:
             f"node {source} cannot send to node {target} in round {t}: they have no link",
             "look for one with now.satellites_of, or send with wait=True",
         )
-        vector = kept(payload, self._mail[-1].payload if self._mail else None)
+        vector = self._keeper.keep(payload)
         self._mail.append(Mail(source, target, vector, t, arrival, plain(about)))
         self._book(source, target, payload.size, linked)
         return arrival
@@ -192,9 +193,15 @@ class Network:
     def saved(self) -> tuple[list[dict[str, Any]], Arrays]:
         """Return the mail for a checkpoint: plain values, and arrays by name."""
         shelf = Shelf("mail")
-        letters = [{**vars(mail), "payload": shelf.put(mail.payload)} for mail in self._mail]
+        letters = [
+            {**vars(mail), "payload": shelf.put(mail.payload), "about": dict(mail.about)}
+            for mail in self._mail
+        ]
         return letters, shelf.arrays
 
     def restore(self, letters: list[dict[str, Any]], arrays: Arrays) -> None:
         """Continue with the mail that a checkpoint kept."""
-        self._mail = [Mail(**{**mail, "payload": arrays[mail["payload"]]}) for mail in letters]
+        self._mail = []
+        for letter in letters:
+            payload = self._keeper.keep(arrays[letter["payload"]])
+            self._mail.append(Mail(**{**letter, "payload": payload, "about": {**letter["about"]}}))

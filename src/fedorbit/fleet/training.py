@@ -13,7 +13,7 @@ import numpy as np
 
 from fedorbit.errors import ModelError
 from fedorbit.fleet.facts import Fact, plain
-from fedorbit.fleet.keeping import Arrays, Shelf, kept
+from fedorbit.fleet.keeping import Arrays, Keeper, Shelf
 from fedorbit.fleet.ledger import Ledger
 from fedorbit.fleet.onboard import Onboard
 from fedorbit.fleet.roster import Ints, Rosters
@@ -66,6 +66,7 @@ class Training:
         self._round_s = round_s
         self._ledger = ledger
         self._under_way: list[Finished] = []
+        self._keeper = Keeper()
 
     # --- Within a slot --------------------------------------------------------------------------
 
@@ -174,12 +175,20 @@ class Training:
         self._book(working)
         done = iter(self._engine.run({0: batch(working)})[0])
         for job, facts in zip(jobs, about, strict=True):
-            trained = next(done) if job.epochs else Trained.untouched(job)
-            start = kept(job.start, self._under_way[-1].start if self._under_way else None)
+            trained = self._kept(next(done) if job.epochs else Trained.untouched(job))
+            start = self._keeper.keep(job.start)
             busy = [work.end_s for work in self._under_way if work.satellite == job.satellite]
             seconds = 0.0 if self._onboard is None else self._onboard.training_s(job)
             end_s = max([t * self._round_s, *busy]) + seconds
             self._under_way.append(Finished(job.satellite, start, trained, t, end_s, plain(facts)))
+
+    def _kept(self, trained: Trained) -> Trained:
+        """Return a result that cannot be changed, as a checkpoint would give it back."""
+        extra = {
+            name: self._keeper.keep(value) if np.ndim(value) else np.asarray(value).item()
+            for name, value in trained.extra.items()
+        }
+        return Trained(self._keeper.keep(trained.model), trained.steps, extra)
 
     def finished(self, t: int) -> list[Finished]:
         """Hand over what has ended by the beginning of slot t, in the order of its end.
@@ -214,7 +223,7 @@ class Training:
                     "satellite": work.satellite,
                     "begun": work.begun,
                     "end_s": work.end_s,
-                    "about": work.about,
+                    "about": dict(work.about),
                     "start": shelf.put(work.start),
                     "model": shelf.put(trained.model),
                     "steps": trained.steps,
@@ -228,10 +237,10 @@ class Training:
         self._under_way = []
         for job in jobs:
             extra = {name: arrays[place] for name, place in job["extra"].items()}
-            numbers = {name: value.item() for name, value in extra.items() if not value.ndim}
-            trained = Trained(arrays[job["model"]], job["steps"], {**extra, **numbers})
-            rest = {key: job[key] for key in ("satellite", "begun", "end_s", "about")}
-            self._under_way.append(Finished(start=arrays[job["start"]], trained=trained, **rest))
+            trained = self._kept(Trained(arrays[job["model"]], job["steps"], extra))
+            start, about = self._keeper.keep(arrays[job["start"]]), dict(job["about"])
+            rest = {key: job[key] for key in ("satellite", "begun", "end_s")}
+            self._under_way.append(Finished(start=start, trained=trained, about=about, **rest))
 
 
 def batch(jobs: list[LocalJob]) -> Program[list[Trained]]:
