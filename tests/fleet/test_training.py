@@ -221,3 +221,51 @@ def test_only_arrays_of_the_same_bits_are_shared() -> None:
     assert keeper.keep(np.ones(3, dtype=np.float32)) is other
     assert np.signbit(keeper.keep(-zero)).all()
     assert keeper.keep(zero.astype(np.float64)).dtype == np.float64
+
+
+def test_an_inactive_satellite_trains_nothing() -> None:
+    sizes = [len(part) for part in small_world().partition.train]
+    speeds = [size / 400.0 for size in sizes]  # an epoch takes 400 s, a slot is 300 s
+    world = small_world(events=EVENTS, onboard={"samples_per_s": speeds})
+    with fleet_of(world) as fleet:
+        begin(fleet.at(1), 0)  # lost after 300 s of it
+        begin(fleet.at(1), 0)
+        begin(fleet.at(2), 2)  # away from 900 s to 1500 s
+        saved = reloaded(Snapshot(3, {}, *fleet.saved()))
+        assert [job["end_s"] for job in saved.world["jobs"]] == [None, None, pytest.approx(1600.0)]
+    with fleet_of(world) as fleet:
+        fleet.restore(saved.world, saved.arrays)
+        assert [fleet.at(t).finished() for t in range(3, 6)] == [[], [], []]
+        assert fleet.at(5).is_busy(0)
+        assert fleet.at(5).is_busy(2)
+
+
+def test_a_satellite_does_one_thing_at_a_time() -> None:
+    sizes = [len(part) for part in small_world().partition.train]
+    for onboard in (None, {"samples_per_s": [size / 400.0 for size in sizes]}):
+        with fleet_of(small_world(onboard=onboard)) as fleet:
+            begin(fleet.at(0), 0)
+            now = fleet.at(0)
+            before = fleet.ledger.samples_trained
+            with pytest.raises(
+                ModelError, match=r"satellite 0 cannot train within round 0: it has"
+            ):
+                now.train([now.job(0, fleet.initial_model())])
+            assert fleet.ledger.samples_trained == before
+            now.train([now.job(1, fleet.initial_model())])
+            later = fleet.at(2)  # it has ended, collected or not
+            later.train([later.job(0, fleet.initial_model())])
+            assert [done.satellite for done in later.finished()] == [0]
+
+
+def test_what_cannot_be_begun_is_refused_before_it_is_trained() -> None:
+    with fleet_of(small_world()) as fleet:
+        now, w = fleet.at(0), fleet.initial_model()
+        with pytest.raises(ModelError, match=r"has 1 jobs and 2 notes in `about`"):
+            now.begin([now.job(0, w)], about=[{}, {}])
+        with pytest.raises(ModelError, match=r"base = nan cannot be noted"):
+            now.begin([now.job(0, w)], about=[{"base": float("nan")}])
+        with pytest.raises(ModelError, match=r"samples of all satellites cannot be begun"):
+            now.begin(now.pooled_jobs(w, epochs=1))
+        assert fleet.ledger.samples_trained == 0
+        assert not now.is_busy(0)
