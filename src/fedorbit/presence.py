@@ -1,5 +1,6 @@
 """Which satellites are there in which round: some are lost, others are launched on the way."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,24 @@ class Presence:
     def active(self, rounds: ArrayLike, satellite: int) -> Flags:
         """Tell whether one satellite is there in the given rounds."""
         return np.asarray(self.satellites[self._segments(rounds), satellite])
+
+    def worked_until_s(
+        self, satellite: int, begin_s: float, work_s: float, round_s: float
+    ) -> float:
+        """Moment at which a satellite has been active for so long since another moment.
+
+        Infinite if it is lost before and never returns.
+        """
+        ends = [*self.begins[1:].tolist(), math.inf]
+        for begin, end, segment in zip(self.begins.tolist(), ends, self.satellites, strict=True):
+            since_s = max(begin_s, begin * round_s)
+            active_s = end * round_s - since_s
+            if not segment[satellite] or active_s < 0:
+                continue
+            if work_s <= active_s:
+                return since_s + work_s
+            work_s -= active_s
+        return math.inf
 
     def orbits(self, orbit_of_satellite: Ints) -> Flags:
         """Orbits with at least one satellite, `[segment, orbit]`; satellites sorted by orbit."""

@@ -7,7 +7,8 @@ from fedorbit.config import Config
 from fedorbit.errors import LinkError, ModelError
 from fedorbit.fleet import Fleet
 from fedorbit.simulation.world import build_world
-from fedorbit.testing import EVENTS, PATTERN, fleet_of, reached, small_world
+from fedorbit.testing import EVENTS, PATTERN, fleet_of, reached, reloaded, small_world
+from fedorbit.testing.playing import Snapshot
 
 GROUND = 6  # after satellites 0 to 5, two in each of three orbits
 
@@ -128,8 +129,11 @@ def test_what_has_no_link_is_refused_or_counted_apart() -> None:
         assert fleet.at(0).send(2, GROUND, model) == 0
         assert fleet.ledger.unlinked_bytes == 4 * model.size
         assert fleet.ledger.to_ground_bytes == 0
-        with pytest.raises(LinkError, match=r"it is not active"):
+        with pytest.raises(LinkError, match=r"node 0 cannot send in round 2: it is not active"):
             fleet.at(2).send(0, GROUND, model)
+        with pytest.raises(LinkError, match=r"node 0 cannot receive in round 2: it is not active"):
+            fleet.at(2).send(GROUND, 0, model)
+        assert fleet.at(2).send(GROUND, 0, model, wait=True) is None  # it does not return
 
 
 def test_a_satellite_reads_nothing_while_it_is_away() -> None:
@@ -163,3 +167,42 @@ def test_news_reach_what_a_path_leads_to() -> None:
         # From round 3 on orbit 1 is in view in round 4, with orbit 2; orbit 0 in round 5.
         assert reached(fleet, 2, begin=3) == [{2, 3}, {2, 3, 4, 5, GROUND}, {*range(6), GROUND}]
         assert not PATTERN[3].any()
+
+
+def test_bytes_are_counted_in_the_slot_in_which_they_move() -> None:
+    world = small_world(links="causal")
+    with fleet_of(world) as fleet:
+        model, ledger = ones(fleet), fleet.ledger
+        assert fleet.at(0).send(4, GROUND, model, wait=True) == 4
+        assert fleet.at(3).inbox(GROUND) == []
+        assert ledger.to_ground_bytes == 0  # it waits on board
+        saved = reloaded(Snapshot(4, {}, *fleet.saved()))
+    with fleet_of(world) as fleet:
+        fleet.restore(saved.world, saved.arrays)
+        for t in (4, 4, 5):
+            fleet.at(t)
+            assert fleet.ledger.to_ground_bytes == 4 * model.size  # once
+        saved = reloaded(Snapshot(6, {}, *fleet.saved()))
+        fleet.restore(saved.world, saved.arrays)
+        assert len(fleet.at(5).inbox(GROUND)) == 1
+        assert fleet.ledger.to_ground_bytes == 4 * model.size
+
+
+def test_numbers_of_other_nodes_are_refused() -> None:
+    with fleet_of(small_world()) as fleet:
+        now = fleet.at(0)
+        numbers = "satellites are 0 to 5, servers 6 to 6"
+        for server in (0, 7, -1):
+            with pytest.raises(LinkError, match=f"no server {server}: {numbers}"):
+                now.satellites_of(server)
+        for satellite in (6, -1):
+            for ask in (now.servers_of, now.next_server, now.neighbours):
+                with pytest.raises(LinkError, match=f"no satellite {satellite}: {numbers}"):
+                    ask(satellite)
+            with pytest.raises(LinkError, match=f"no satellite {satellite}: {numbers}"):
+                now.job(satellite, ones(fleet))
+        for node in (7, -1):
+            with pytest.raises(LinkError, match=f"no node {node}: {numbers}"):
+                now.window(0, node)
+            with pytest.raises(LinkError, match=f"no node {node}: {numbers}"):
+                now.inbox(node)

@@ -1,12 +1,17 @@
 """Training within a slot and longer, satellite by satellite."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pytest
 
 from fedorbit.errors import ModelError
 from fedorbit.fleet import Now
+from fedorbit.fleet.keeping import Keeper
 from fedorbit.learning.jobs import batch_order
 from fedorbit.learning.rules import Coupled, Sgd
+from fedorbit.learning.rules.base import Rule, TorchJob, Trained
 from fedorbit.testing import EVENTS, fleet_of, reloaded, small_world
 from fedorbit.testing.playing import Snapshot
 
@@ -157,3 +162,110 @@ def test_what_is_under_way_survives_a_checkpoint() -> None:
         assert letter.about == mail[0].about
         np.testing.assert_array_equal(letter.payload, w)
         assert fleet.ledger.saved() == saved.world["ledger"]
+
+
+@dataclass(frozen=True, eq=False)
+class Counting(Rule):
+    """Adds values of several types to its result."""
+
+    def with_torch(self, job: TorchJob) -> Trained:
+        noted = {"loss": np.float32(0.1), "share": np.array(0.5), "seen": np.int32(3), "done": True}
+        return Trained(job.start + 1, 1, {**noted, "drift": np.ones(2)})
+
+    def untouched(self) -> dict[str, Any]:
+        return {}
+
+
+@pytest.mark.filterwarnings("ignore:the kernel has no Counting")
+def test_what_is_under_way_cannot_be_changed_from_outside() -> None:
+    """A checkpoint in memory is what a stop writes: a method must not be able to change it."""
+    world = small_world(ALWAYS)
+    with fleet_of(world) as fleet:
+        now = fleet.at(0)
+        now.begin([now.job(0, fleet.initial_model(), rule=Counting())], about=[{"base": 1}])
+        now.send(6, 3, fleet.initial_model(), note="hello")
+        snapshot = Snapshot(1, {}, *fleet.saved())
+        for saved in (snapshot, reloaded(snapshot)):
+            fleet.restore(saved.world, saved.arrays)
+            [done], [mail] = fleet.at(1).finished(), fleet.at(1).inbox(3)
+            for array in (done.start, done.model, done.trained.extra["drift"], mail.payload):
+                with pytest.raises(ValueError, match="read-only"):
+                    array += 1
+            done.about["base"], mail.about["note"] = 2, "changed"
+            assert saved.world["jobs"][0]["about"] == {"base": 1}
+            assert saved.world["mail"][0]["about"] == {"note": "hello"}
+
+
+@pytest.mark.filterwarnings("ignore:the kernel has no Counting")
+def test_the_types_of_what_a_rule_adds_do_not_depend_on_a_resume() -> None:
+    world = small_world(ALWAYS)
+    with fleet_of(world) as fleet:
+        now = fleet.at(0)
+        now.begin([now.job(0, fleet.initial_model(), rule=Counting())])
+        saved = reloaded(Snapshot(1, {}, *fleet.saved()))
+        [first] = fleet.at(1).finished()
+        fleet.restore(saved.world, saved.arrays)
+        [again] = fleet.at(1).finished()
+    types = {name: type(value) for name, value in first.trained.extra.items()}
+    assert types == {name: type(value) for name, value in again.trained.extra.items()}
+    assert types == {
+        "loss": float, "share": float, "seen": int, "done": bool, "drift": np.ndarray,
+    }  # fmt: skip
+
+
+def test_only_arrays_of_the_same_bits_are_shared() -> None:
+    keeper, zero = Keeper(), np.zeros(3, dtype=np.float32)
+    kept = keeper.keep(zero)
+    other = keeper.keep(np.ones(3, dtype=np.float32))
+    assert keeper.keep(zero.copy()) is kept  # not only with the last one
+    assert keeper.keep(np.ones(3, dtype=np.float32)) is other
+    assert np.signbit(keeper.keep(-zero)).all()
+    assert keeper.keep(zero.astype(np.float64)).dtype == np.float64
+
+
+def test_an_inactive_satellite_trains_nothing() -> None:
+    sizes = [len(part) for part in small_world().partition.train]
+    speeds = [size / 400.0 for size in sizes]  # an epoch takes 400 s, a slot is 300 s
+    world = small_world(events=EVENTS, onboard={"samples_per_s": speeds})
+    with fleet_of(world) as fleet:
+        begin(fleet.at(1), 0)  # lost after 300 s of it
+        begin(fleet.at(1), 0)
+        begin(fleet.at(2), 2)  # away from 900 s to 1500 s
+        saved = reloaded(Snapshot(3, {}, *fleet.saved()))
+        assert [job["end_s"] for job in saved.world["jobs"]] == [None, None, pytest.approx(1600.0)]
+    with fleet_of(world) as fleet:
+        fleet.restore(saved.world, saved.arrays)
+        assert [fleet.at(t).finished() for t in range(3, 6)] == [[], [], []]
+        assert fleet.at(5).is_busy(0)
+        assert fleet.at(5).is_busy(2)
+
+
+def test_a_satellite_does_one_thing_at_a_time() -> None:
+    sizes = [len(part) for part in small_world().partition.train]
+    for onboard in (None, {"samples_per_s": [size / 400.0 for size in sizes]}):
+        with fleet_of(small_world(onboard=onboard)) as fleet:
+            begin(fleet.at(0), 0)
+            now = fleet.at(0)
+            before = fleet.ledger.samples_trained
+            with pytest.raises(
+                ModelError, match=r"satellite 0 cannot train within round 0: it has"
+            ):
+                now.train([now.job(0, fleet.initial_model())])
+            assert fleet.ledger.samples_trained == before
+            now.train([now.job(1, fleet.initial_model())])
+            later = fleet.at(2)  # it has ended, collected or not
+            later.train([later.job(0, fleet.initial_model())])
+            assert [done.satellite for done in later.finished()] == [0]
+
+
+def test_what_cannot_be_begun_is_refused_before_it_is_trained() -> None:
+    with fleet_of(small_world()) as fleet:
+        now, w = fleet.at(0), fleet.initial_model()
+        with pytest.raises(ModelError, match=r"has 1 jobs and 2 notes in `about`"):
+            now.begin([now.job(0, w)], about=[{}, {}])
+        with pytest.raises(ModelError, match=r"base = nan cannot be noted"):
+            now.begin([now.job(0, w)], about=[{"base": float("nan")}])
+        with pytest.raises(ModelError, match=r"samples of all satellites cannot be begun"):
+            now.begin(now.pooled_jobs(w, epochs=1))
+        assert fleet.ledger.samples_trained == 0
+        assert not now.is_busy(0)

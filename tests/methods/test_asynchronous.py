@@ -93,7 +93,8 @@ def test_a_checkpoint_keeps_the_worlds_arrays_apart(tmp_path: Path) -> None:
         ("samples_trained", "to_ground_bytes", "from_ground_bytes", "isl_bytes", "unlinked_bytes"),
         0,
     )
-    letter = {"source": 0, "target": 1, "payload": "mail:0", "sent": 0, "arrival": 1, "about": {}}
+    numbers = {"source": 0, "target": 1, "sent": 0, "arrival": 1}
+    letter = {**numbers, "payload": "mail:0", "about": {}, "moved": False}
     spent = {"ledger": {**ledger, "epochs": [0]}, "mail": [letter], "jobs": [], "seconds": 0.0}
     chain = "0" * 64
     written = checkpoint.Checkpoint(1, {"global": w}, spent, {"mail:0": mail}, 0, chain)

@@ -116,7 +116,8 @@ class Fleet:
         return self._initial_model.copy()
 
     def at(self, t: int) -> Now:
-        """Return slot t."""
+        """Return slot t; mail that has waited for it moves."""
+        self.network.begin(t)
         return Now(self, t)
 
     def fedavg_to_ground_bytes(self, rounds: int) -> int:

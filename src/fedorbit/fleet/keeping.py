@@ -1,25 +1,34 @@
-"""Vectors that are kept for later, in memory and in checkpoints."""
+"""Arrays that are kept for later, in memory and in checkpoints."""
 
+import hashlib
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedorbit.learning.parameters import Vector
-
 Arrays = dict[str, NDArray[Any]]
 
 
-def kept(vector: Vector, last: Vector | None = None) -> Vector:
-    """Return a copy that cannot be written to, or the last one if it is equal.
+class Keeper:
+    """Keeps copies that cannot be written to; arrays of the same bits share one while it is used.
 
-    A model that goes to many nodes one after the other is thus kept once.
+    A model that goes to many nodes is thus kept once.
     """
-    if last is not None and np.array_equal(last, vector):
-        return last
-    copy = vector.copy()
-    copy.flags.writeable = False
-    return copy
+
+    def __init__(self) -> None:
+        self._copies: WeakValueDictionary[bytes, NDArray[Any]] = WeakValueDictionary()
+
+    def keep(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return a copy of an array, or the one that is kept already."""
+        array = np.ascontiguousarray(array)
+        bits = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
+        bits.update(array.data)
+        copy = self._copies.get(bits.digest())
+        if copy is None:
+            copy = self._copies[bits.digest()] = array.copy()
+            copy.flags.writeable = False
+        return copy
 
 
 class Shelf:

@@ -7,7 +7,7 @@ as the paper's algorithm assumes, it is counted apart as `unlinked_bytes`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedorbit.errors import LinkError
 from fedorbit.fleet.facts import Fact, plain
-from fedorbit.fleet.keeping import Arrays, Shelf, kept
+from fedorbit.fleet.keeping import Arrays, Keeper, Shelf
 from fedorbit.fleet.ledger import Ledger
 from fedorbit.fleet.roster import Ints
 from fedorbit.learning.parameters import Vector
@@ -40,6 +40,8 @@ class Mail:
     """First slot in which its target can read it."""
     about: dict[str, Fact]
     """What the sender wrote on it, such as the version of a model."""
+    moved: bool
+    """Whether it has left its source, where it waits until the slot of its arrival."""
 
 
 class Network:
@@ -64,6 +66,7 @@ class Network:
         self._presence = presence
         self._ledger = ledger
         self._mail: list[Mail] = []
+        self._keeper = Keeper()
 
     @cached_property
     def _in_contact(self) -> Flags:
@@ -77,18 +80,22 @@ class Network:
 
     def satellites_of(self, t: int, server: int | None = None) -> list[int]:
         """Active satellites in contact with a server in slot t, or with any."""
+        if server is not None:
+            self.require_server(server)
         seen = self._in_contact[t] & self._presence.during(t)[:, None]
         column = seen.any(axis=1) if server is None else seen[:, self._place(server)]
         return [int(k) for k in np.flatnonzero(column)]
 
     def servers_of(self, t: int, satellite: int) -> list[int]:
         """Servers in contact with a satellite in slot t."""
+        self.require_satellite(satellite)
         if not self._presence.active(t, satellite):
             return []
         return [self.satellites + int(s) for s in np.flatnonzero(self._in_contact[t, satellite])]
 
     def next_server(self, t: int, satellite: int) -> int | None:
         """Return the server that a satellite is in contact with first, from slot t on."""
+        self.require_satellite(satellite)
         slots = np.arange(t, self.slots)
         active = self._presence.active(slots, satellite)
         contacts = np.argwhere(self._in_contact[t:, satellite] & active[:, None])
@@ -96,6 +103,7 @@ class Network:
 
     def neighbours(self, t: int, satellite: int) -> list[int]:
         """Active satellites that have a link to this one in slot t."""
+        self.require_satellite(satellite)
         active = self._presence.during(t)
         if not active[satellite]:
             return []
@@ -118,6 +126,7 @@ class Network:
 
     def linked_from(self, t: int, a: int, b: int) -> Flags:
         """Tell in which slots from t on two nodes have a link."""
+        self._require_nodes(a, b)
         return self.linked(np.arange(t, self.slots), a, b)
 
     def require(self, linked: bool, what: str, remedy: str) -> None:
@@ -140,7 +149,10 @@ class Network:
         about: Mapping[str, Any],
     ) -> int | None:
         """Send a vector in slot t; return the slot of its arrival, None if it never arrives."""
-        self._require_nodes(t, source, target)
+        self._require_nodes(source, target)
+        self._require_active(t, source, "send")
+        if not wait:
+            self._require_active(t, target, "receive")
         arrival, linked = t, bool(self.linked(t, source, target))
         if wait and not linked:
             ahead = np.flatnonzero(self.linked_from(t, source, target))
@@ -152,49 +164,79 @@ class Network:
             f"node {source} cannot send to node {target} in round {t}: they have no link",
             "look for one with now.satellites_of, or send with wait=True",
         )
-        vector = kept(payload, self._mail[-1].payload if self._mail else None)
-        self._mail.append(Mail(source, target, vector, t, arrival, plain(about)))
-        self._book(source, target, payload.size, linked)
+        vector = self._keeper.keep(payload)
+        mail = Mail(source, target, vector, t, arrival, plain(about), moved=arrival == t)
+        self._mail.append(mail)
+        if mail.moved:
+            self._book(mail, linked)
         return arrival
+
+    def begin(self, t: int) -> None:
+        """Move the mail that has waited for slot t; nothing happens if it has moved."""
+        for place, mail in enumerate(self._mail):
+            if not mail.moved and mail.arrival <= t:
+                self._mail[place] = replace(mail, moved=True)
+                self._book(mail)
 
     def receive(self, t: int, node: int) -> list[Mail]:
         """Hand over what has arrived at a node, in the order of arrival; nothing while inactive."""
+        self._require_nodes(node)
         if not self.is_server(node) and not self._presence.active(t, node):
             return []
         arrived = [mail for mail in self._mail if mail.target == node and mail.arrival <= t]
         self._mail = [m for m in self._mail if m.target != node or m.arrival > t]
         return sorted(arrived, key=lambda mail: mail.arrival)  # stable: then as sent
 
-    def _require_nodes(self, t: int, source: int, target: int) -> None:
-        nodes = self.satellites + self.servers
-        for node in (source, target):
-            if not 0 <= node < nodes:
-                raise LinkError(
-                    f"there is no node {node}: satellites are 0 to {self.satellites - 1}, servers "
-                    f"{self.satellites} to {nodes - 1}"
-                )
-        if not self.is_server(source) and not self._presence.active(t, source):
+    def _book(self, mail: Mail, linked: bool = True) -> None:
+        """Count what moves; between servers it does over the ground, which costs nothing."""
+        to_server = self.is_server(mail.target)
+        if not self.is_server(mail.source):
+            self._ledger.book("to_ground" if to_server else "isl", mail.payload.size, linked)
+        elif not to_server:
+            self._ledger.book("from_ground", mail.payload.size, linked)
+
+    # --- Checks ---------------------------------------------------------------------------------
+
+    def require_satellite(self, node: int) -> None:
+        """Refuse the number of something else."""
+        if not 0 <= node < self.satellites:
+            raise LinkError(f"there is no satellite {node}: {self._numbers()}")
+
+    def require_server(self, node: int) -> None:
+        """Refuse the number of something else."""
+        if not self.satellites <= node < self.satellites + self.servers:
+            raise LinkError(f"there is no server {node}: {self._numbers()}")
+
+    def _require_nodes(self, *nodes: int) -> None:
+        for node in nodes:
+            if not 0 <= node < self.satellites + self.servers:
+                raise LinkError(f"there is no node {node}: {self._numbers()}")
+
+    def _numbers(self) -> str:
+        first, last = self.satellites, self.satellites + self.servers - 1
+        return f"satellites are 0 to {first - 1}, servers {first} to {last}"
+
+    def _require_active(self, t: int, node: int, what: str) -> None:
+        if not self.is_server(node) and not self._presence.active(t, node):
             raise LinkError(
-                f"node {source} cannot send in round {t}: it is not active (see events); send "
+                f"node {node} cannot {what} in round {t}: it is not active (see events); choose "
                 "from now.satellites and now.servers only"
             )
-
-    def _book(self, source: int, target: int, parameters: int, linked: bool) -> None:
-        """Count what moves; between servers it does over the ground, which costs nothing."""
-        if not self.is_server(source):
-            direction = "to_ground" if self.is_server(target) else "isl"
-            self._ledger.book(direction, parameters, linked)  # type: ignore[arg-type]
-        elif not self.is_server(target):
-            self._ledger.book("from_ground", parameters, linked)
 
     # --- Checkpoints ----------------------------------------------------------------------------
 
     def saved(self) -> tuple[list[dict[str, Any]], Arrays]:
         """Return the mail for a checkpoint: plain values, and arrays by name."""
         shelf = Shelf("mail")
-        letters = [{**vars(mail), "payload": shelf.put(mail.payload)} for mail in self._mail]
+        letters = [
+            {**vars(mail), "payload": shelf.put(mail.payload), "about": dict(mail.about)}
+            for mail in self._mail
+        ]
         return letters, shelf.arrays
 
     def restore(self, letters: list[dict[str, Any]], arrays: Arrays) -> None:
         """Continue with the mail that a checkpoint kept."""
-        self._mail = [Mail(**{**mail, "payload": arrays[mail["payload"]]}) for mail in letters]
+        self._mail = []
+        for letter in letters:
+            payload = self._keeper.keep(arrays[letter["payload"]])
+            self._mail.append(Mail(**{**letter, "payload": payload, "about": {**letter["about"]}}))

@@ -138,6 +138,7 @@ class Now:
 
         `purpose` is a number that distinguishes several trainings of one slot.
         """
+        self.fleet.network.require_satellite(satellite)
         epochs = self.fleet.plan.epochs if epochs is None else epochs
         if self.fleet.onboard is not None:
             orbit = int(self.fleet.orbit_of_satellite[satellite])
@@ -172,5 +173,5 @@ class Now:
         return self.fleet.training.finished(self.t)
 
     def is_busy(self, satellite: int) -> bool:
-        """Tell whether a satellite has a job under way."""
+        """Tell whether a satellite has a job under way, or a finished one not collected yet."""
         return self.fleet.training.is_busy(satellite)

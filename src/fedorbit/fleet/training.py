@@ -4,6 +4,7 @@ What is trained is booked here, per orbit: samples and epochs. Bytes over links 
 is something that a method asks for, not something that training implies.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 
 from fedorbit.errors import ModelError
 from fedorbit.fleet.facts import Fact, plain
-from fedorbit.fleet.keeping import Arrays, Shelf, kept
+from fedorbit.fleet.keeping import Arrays, Keeper, Shelf
 from fedorbit.fleet.ledger import Ledger
 from fedorbit.fleet.onboard import Onboard
 from fedorbit.fleet.roster import Ints, Rosters
@@ -34,7 +35,7 @@ class Finished:
     begun: int
     """Slot in which it was begun."""
     end_s: float
-    """Moment at which it ends, in seconds since the run's start."""
+    """Moment at which it ends, in seconds since the run's start; infinite if never."""
     about: dict[str, Fact]
     """What the method noted about it."""
 
@@ -66,6 +67,7 @@ class Training:
         self._round_s = round_s
         self._ledger = ledger
         self._under_way: list[Finished] = []
+        self._keeper = Keeper()
 
     # --- Within a slot --------------------------------------------------------------------------
 
@@ -106,6 +108,8 @@ class Training:
     ) -> dict[int, list[LocalJob]]:
         """Cut jobs to what satellites can do, and book them; pooled ones are not on board."""
         granted = {key: list(jobs) for key, jobs in asked.items()}
+        for jobs in asked.values():
+            self._require_free(jobs)
         parts: dict[tuple[int, int], list[int]] = defaultdict(list)  # of a program, by orbit
         for key, jobs in asked.items():
             for number, job in enumerate(jobs):
@@ -127,6 +131,7 @@ class Training:
         try:
             jobs = next(program)
             while True:
+                self._require_free(jobs)
                 self._book(jobs)
                 jobs = program.send((yield jobs))
         except StopIteration as stop:
@@ -139,8 +144,6 @@ class Training:
         for job in jobs:
             roster = self._rosters.at(job.key[0])
             pooled = self._is_pooled(job)
-            if not pooled:
-                self._require_active(job)
             samples = roster.samples.sum() if pooled else roster.samples[job.satellite]
             self._ledger.samples_trained += job.models * job.epochs * int(samples)
             orbits = roster.orbits if pooled else [int(self._orbit_of_satellite[job.satellite])]
@@ -148,6 +151,22 @@ class Training:
                 epochs[orbit] = max(epochs[orbit], job.models * job.epochs)
         for orbit, most in epochs.items():
             self._ledger.epochs[orbit] += most
+
+    def _require_free(self, jobs: Sequence[LocalJob]) -> None:
+        """Refuse jobs within a slot of satellites that are away, or have one under way."""
+        for job in jobs:
+            if self._is_pooled(job):
+                continue
+            self._require_active(job)
+            t = job.key[0]
+            if any(
+                work.satellite == job.satellite and not self._has_ended(work, t)
+                for work in self._under_way
+            ):
+                raise ModelError(
+                    f"satellite {job.satellite} cannot train within round {t}: it has a job under "
+                    "way; wait for now.finished(), or add the job to it with now.begin"
+                )
 
     def _require_active(self, job: LocalJob) -> None:
         t = job.key[0]
@@ -168,32 +187,70 @@ class Training:
         A satellite does one job after the other. Without a speed on board training takes no time,
         and the job has ended when the next slot begins.
         """
+        self._require_begun(jobs, about)
+        notes = [plain(facts) for facts in about]
         if self._onboard is not None:
             jobs = self._onboard.grant_begun(t, jobs)
         working = [job for job in jobs if job.epochs]
         self._book(working)
         done = iter(self._engine.run({0: batch(working)})[0])
-        for job, facts in zip(jobs, about, strict=True):
-            trained = next(done) if job.epochs else Trained.untouched(job)
-            start = kept(job.start, self._under_way[-1].start if self._under_way else None)
-            busy = [work.end_s for work in self._under_way if work.satellite == job.satellite]
-            seconds = 0.0 if self._onboard is None else self._onboard.training_s(job)
-            end_s = max([t * self._round_s, *busy]) + seconds
-            self._under_way.append(Finished(job.satellite, start, trained, t, end_s, plain(facts)))
+        for job, facts in zip(jobs, notes, strict=True):
+            trained = self._kept(next(done) if job.epochs else Trained.untouched(job))
+            start = self._keeper.keep(job.start)
+            end_s = self._end_s(t, job)
+            self._under_way.append(Finished(job.satellite, start, trained, t, end_s, facts))
+
+    def _require_begun(self, jobs: Sequence[LocalJob], about: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse what cannot be begun before anything is trained or booked."""
+        if len(about) != len(jobs):
+            raise ModelError(
+                f"now.begin has {len(jobs)} jobs and {len(about)} notes in `about`: it takes one "
+                "for each job, or none at all"
+            )
+        for job in jobs:
+            if self._is_pooled(job):
+                raise ModelError(
+                    "a job on the samples of all satellites cannot be begun on board: no satellite "
+                    "holds them; train it with now.train"
+                )
+            self._require_active(job)
+
+    def _end_s(self, t: int, job: LocalJob) -> float:
+        """Moment at which a job ends that begins in slot t, or after those under way.
+
+        A satellite trains nothing while it is inactive.
+        """
+        busy = [work.end_s for work in self._under_way if work.satellite == job.satellite]
+        seconds = 0.0 if self._onboard is None else self._onboard.training_s(job)
+        begin_s = max([t * self._round_s, *busy])
+        presence = self._rosters.presence
+        return presence.worked_until_s(job.satellite, begin_s, seconds, self._round_s)
+
+    def _kept(self, trained: Trained) -> Trained:
+        """Return a result that cannot be changed, as a checkpoint would give it back."""
+        extra = {
+            name: self._keeper.keep(value) if np.ndim(value) else np.asarray(value).item()
+            for name, value in trained.extra.items()
+        }
+        return Trained(self._keeper.keep(trained.model), trained.steps, extra)
 
     def finished(self, t: int) -> list[Finished]:
         """Hand over what has ended by the beginning of slot t, in the order of its end.
 
         What an inactive satellite has finished stays on board.
         """
-        active, now_s = self._rosters.presence.during(t), t * self._round_s
+        active = self._rosters.presence.during(t)
 
-        def has_ended(work: Finished) -> bool:
-            return work.end_s <= now_s and work.begun < t and bool(active[work.satellite])
+        def is_here(work: Finished) -> bool:
+            return self._has_ended(work, t) and bool(active[work.satellite])
 
-        ended = [work for work in self._under_way if has_ended(work)]
-        self._under_way = [work for work in self._under_way if not has_ended(work)]
+        ended = [work for work in self._under_way if is_here(work)]
+        self._under_way = [work for work in self._under_way if not is_here(work)]
         return sorted(ended, key=lambda work: (work.end_s, work.satellite))
+
+    def _has_ended(self, work: Finished, t: int) -> bool:
+        """Tell whether a job has ended by the beginning of slot t."""
+        return work.end_s <= t * self._round_s and work.begun < t
 
     def is_busy(self, satellite: int) -> bool:
         """Tell whether a satellite has a job under way, or one whose result was not collected."""
@@ -213,8 +270,8 @@ class Training:
                 {
                     "satellite": work.satellite,
                     "begun": work.begun,
-                    "end_s": work.end_s,
-                    "about": work.about,
+                    "end_s": work.end_s if math.isfinite(work.end_s) else None,  # as JSON has it
+                    "about": dict(work.about),
                     "start": shelf.put(work.start),
                     "model": shelf.put(trained.model),
                     "steps": trained.steps,
@@ -228,10 +285,12 @@ class Training:
         self._under_way = []
         for job in jobs:
             extra = {name: arrays[place] for name, place in job["extra"].items()}
-            numbers = {name: value.item() for name, value in extra.items() if not value.ndim}
-            trained = Trained(arrays[job["model"]], job["steps"], {**extra, **numbers})
-            rest = {key: job[key] for key in ("satellite", "begun", "end_s", "about")}
-            self._under_way.append(Finished(start=arrays[job["start"]], trained=trained, **rest))
+            trained = self._kept(Trained(arrays[job["model"]], job["steps"], extra))
+            start, about = self._keeper.keep(arrays[job["start"]]), dict(job["about"])
+            end_s = math.inf if job["end_s"] is None else job["end_s"]
+            self._under_way.append(
+                Finished(job["satellite"], start, trained, job["begun"], end_s, about)
+            )
 
 
 def batch(jobs: list[LocalJob]) -> Program[list[Trained]]:

@@ -266,6 +266,7 @@ class MailShape(TypedDict):
     sent: Count
     arrival: Count
     about: Facts
+    moved: bool
 
 
 @with_config(STRICT)
@@ -274,7 +275,7 @@ class JobShape(TypedDict):
 
     satellite: Count
     begun: Count
-    end_s: float
+    end_s: float | None
     about: Facts
     start: str
     model: str
