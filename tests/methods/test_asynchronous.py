@@ -8,6 +8,7 @@ from examples.fedsat_like import FedSatLike
 
 import fedorbit as fo
 from fedorbit.config import Config
+from fedorbit.errors import RunError
 from fedorbit.learning.jobs import batch_order
 from fedorbit.simulation import checkpoint
 from fedorbit.stopping import StopRequested
@@ -88,7 +89,8 @@ def test_a_run_continues_with_mail_and_jobs_under_way(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_keeps_the_worlds_arrays_apart(tmp_path: Path) -> None:
-    w, mail = np.ones(3, dtype=np.float32), np.zeros(3, dtype=np.float32)
+    # What is under way may be much larger than the state.
+    w, mail = np.ones(3, dtype=np.float32), np.zeros(1_000_000, dtype=np.float32)
     ledger = dict.fromkeys(
         ("samples_trained", "to_ground_bytes", "from_ground_bytes", "isl_bytes", "unlinked_bytes"),
         0,
@@ -99,8 +101,12 @@ def test_a_checkpoint_keeps_the_worlds_arrays_apart(tmp_path: Path) -> None:
     chain = "0" * 64
     written = checkpoint.Checkpoint(1, {"global": w}, spent, {"mail:0": mail}, 0, chain)
     checkpoint.save(tmp_path, chain, written)
-    read = checkpoint.load_newest(tmp_path, chain, w.nbytes)
+    read = checkpoint.load_newest(tmp_path, chain)
     assert read is not None
     assert read.spent == spent
     assert_same(read.state, {"global": w})
     assert_same(read.under_way, {"mail:0": mail})
+    with (tmp_path / "checkpoint-00000001.safetensors").open("ab") as file:
+        file.truncate(1 << 40)  # takes no room on the disk, but would in memory
+    with pytest.raises(RunError, match="it has 1,099,511,627,776 bytes, allowed are 4,000,"):
+        checkpoint.load_newest(tmp_path, chain)
