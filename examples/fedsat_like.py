@@ -2,7 +2,8 @@
 
 A satellite trains between its visits to ground stations, for as long as that takes on board. At a
 visit it uploads what it has trained, the ground replaces that satellite's last contribution to the
-mean at once, and the satellite leaves with the newest model. There is no round to wait for.
+mean at once, and the satellite leaves with the newest model. There is no round to wait for. The
+mean is w = sum n_k last_k / sum n_k over the satellites that have reported.
 
     fedorbit run -o 'run.method=["fedavg", "fedsat_like:FedSatLike"]' -o onboard.samples_per_s=5
 """
@@ -20,29 +21,29 @@ class FedSatLike(Method):
     serves: ClassVar = "satellite"
 
     def start(self, fleet: Fleet) -> State:
-        """All satellites have the first model; to the ground, each has contributed it."""
-        w = fleet.initial_model()
+        """All satellites have the first model, and none has reported: n = 0."""
+        w, n = fleet.initial_model(), np.zeros(fleet.satellites, dtype=np.float32)
         everywhere = np.tile(w, (fleet.satellites, 1))
-        counts = {"version": np.array(0), "staleness": np.array(0)}
-        return {"global": w, "received": everywhere, "last": everywhere.copy(), **counts}
+        counts = {"n": n, "version": np.array(0), "staleness": np.array(0)}
+        return {"global": w, "received": everywhere, "last": np.zeros_like(everywhere), **counts}
 
     def round(self, state: State, now: Now) -> State:
         """Collect what satellites have trained, and send the visitors off with the newest model."""
         after = {name: array.copy() for name, array in state.items()}
-        w, received, last = after["global"], after["received"], after["last"]
+        received, last, n = after["received"], after["last"], after["n"]
         for done in now.finished():  # on board, perhaps rounds ago; sent at the next contact
             if (server := now.next_server(done.satellite)) is not None:
                 now.send(done.satellite, server, done.model, wait=True, **done.about)
         for mail in (mail for server in now.servers for mail in now.inbox(server)):
-            share = now.samples[mail.source] / now.samples.sum()
-            w += np.float32(share) * (mail.payload - last[mail.source])
-            last[mail.source] = mail.payload
+            last[mail.source], n[mail.source] = mail.payload, now.samples[mail.source]
             after["staleness"] += after["version"] - mail.about["base"]
             after["version"] += 1
+        if n.any():
+            after["global"] = np.average(last, axis=0, weights=n)
         jobs = []
         for k in now.satellites_of():
             if now.samples[k] and not now.is_busy(k):
-                now.send(now.servers_of(k)[0], k, w)
+                now.send(now.servers_of(k)[0], k, after["global"])
                 received[k] = now.inbox(k)[-1].payload
                 jobs.append(now.job(k, received[k]))
         now.begin(jobs, about=[{"base": after["version"]} for _ in jobs])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from examples.fedsat_like import FedSatLike
 
-from fedorbit.fleet import Now
+from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import State
 from fedorbit.methods.fedavg import FedAvg
@@ -91,9 +91,12 @@ def test_bytes_without_a_message_are_caught() -> None:
 class RemembersBesideItsState(FedSatLike):
     """Keeps beside its state what a checkpoint does not know."""
 
+    def start(self, fleet: Fleet) -> State:
+        return {**super().start(fleet), "seen": np.array(0)}
+
     def round(self, state: State, now: Now) -> State:
         now.fleet.seen = getattr(now.fleet, "seen", 0) + 1
-        return {**super().round(state, now), "version": np.array(now.fleet.seen)}
+        return {**super().round(state, now), "seen": np.array(now.fleet.seen)}
 
 
 def test_what_a_checkpoint_does_not_keep_is_caught() -> None:

@@ -123,6 +123,9 @@ def test_what_has_no_link_is_refused_or_counted_apart() -> None:
             fleet.at(0).send(0, 7, model)
         with pytest.raises(ModelError, match=r"base = nan cannot be noted"):
             fleet.at(0).send(0, GROUND, model, base=float("nan"))
+        for array in (model.astype(np.float64), model[None]):
+            with pytest.raises(ModelError, match=r"a message is one flat vector of float32"):
+                fleet.at(0).send(0, GROUND, array)
         assert fleet.saved()[0]["mail"] == []
         assert sum(v for k, v in fleet.ledger.saved().items() if k != "epochs") == 0
     with fleet_of(small_world(links="ideal", events=EVENTS)) as fleet:

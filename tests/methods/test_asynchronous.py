@@ -1,5 +1,6 @@
 """The asynchronous example: what is under way between its rounds, by hand and in whole runs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,12 @@ from examples.fedsat_like import FedSatLike
 
 import fedorbit as fo
 from fedorbit.config import Config
+from fedorbit.errors import RunError
+from fedorbit.fleet.network import Mail, Network
 from fedorbit.learning.jobs import batch_order
 from fedorbit.simulation import checkpoint
 from fedorbit.stopping import StopRequested
-from fedorbit.testing import assert_same, fleet_of, small_world, snapshots
+from fedorbit.testing import EVENTS, assert_same, fleet_of, small_world, snapshots
 from fedorbit.user_code import allow_code
 from tests.simulation.test_runs import StopAfter, newest_checkpoint, timeless
 
@@ -47,6 +50,32 @@ def test_an_update_waits_on_board_for_the_next_contact() -> None:
     assert [mail["arrival"] for mail in played[2].world["mail"]] == [2, 2]
     assert played[2].state["version"] == 0
     assert played[3].state["version"] == 2
+
+
+@pytest.mark.parametrize("events", [(), EVENTS])
+def test_the_model_is_the_mean_of_those_that_have_reported(
+    events: Sequence[dict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first model has no share in it, and an event does not change what was contributed."""
+    world = small_world(links="causal", events=events)
+    sizes, last = [len(part) for part in world.partition.train], {}
+    receive = Network.receive
+
+    def noted(network: Network, t: int, node: int) -> list[Mail]:
+        arrived = receive(network, t, node)
+        last.update({m.source: m.payload for m in arrived if network.is_server(node)})
+        return arrived
+
+    monkeypatch.setattr(Network, "receive", noted)
+    method = FedSatLike()
+    with fleet_of(world) as fleet:
+        state = method.start(fleet)
+        for t in range(world.schedule.rounds):
+            state = method.round(state, fleet.at(t))
+            if last:
+                mean = np.average(list(last.values()), axis=0, weights=[sizes[k] for k in last])
+                np.testing.assert_allclose(state["global"], mean, atol=1e-6)
+    assert len(last) >= 3
 
 
 def configuration() -> Config:
@@ -88,7 +117,8 @@ def test_a_run_continues_with_mail_and_jobs_under_way(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_keeps_the_worlds_arrays_apart(tmp_path: Path) -> None:
-    w, mail = np.ones(3, dtype=np.float32), np.zeros(3, dtype=np.float32)
+    # What is under way may be much larger than the state.
+    w, mail = np.ones(3, dtype=np.float32), np.zeros(1_000_000, dtype=np.float32)
     ledger = dict.fromkeys(
         ("samples_trained", "to_ground_bytes", "from_ground_bytes", "isl_bytes", "unlinked_bytes"),
         0,
@@ -99,8 +129,12 @@ def test_a_checkpoint_keeps_the_worlds_arrays_apart(tmp_path: Path) -> None:
     chain = "0" * 64
     written = checkpoint.Checkpoint(1, {"global": w}, spent, {"mail:0": mail}, 0, chain)
     checkpoint.save(tmp_path, chain, written)
-    read = checkpoint.load_newest(tmp_path, chain, w.nbytes)
+    read = checkpoint.load_newest(tmp_path, chain)
     assert read is not None
     assert read.spent == spent
     assert_same(read.state, {"global": w})
     assert_same(read.under_way, {"mail:0": mail})
+    with (tmp_path / "checkpoint-00000001.safetensors").open("ab") as file:
+        file.truncate(1 << 40)  # takes no room on the disk, but would in memory
+    with pytest.raises(RunError, match="it has 1,099,511,627,776 bytes, allowed are 4,000,"):
+        checkpoint.load_newest(tmp_path, chain)

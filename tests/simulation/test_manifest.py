@@ -17,7 +17,13 @@ from fedorbit.documents import digest, sealed
 from fedorbit.errors import FedOrbitError, ModelError, RunError
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.report.runfiles import read_runs
-from fedorbit.simulation.records import read_records
+from fedorbit.simulation.records import (
+    RENAMED,
+    RecordFile,
+    method_id,
+    read_records,
+    read_summary,
+)
 from fedorbit.simulation.results import finished
 from tests.orbits.element_files import made_satellite, tle_text
 from tests.simulation.test_runs import StopAfter, small, timeless
@@ -166,7 +172,7 @@ def test_a_state_of_other_arrays_is_refused(run: Path) -> None:
     newest.with_suffix(".safetensors").write_bytes(renamed)
     document = json.loads(newest.read_text())
     del document["sha256"]
-    document["arrays_sha256"] = digest(renamed)
+    document |= {"arrays_sha256": digest(renamed), "arrays_bytes": len(renamed)}
     newest.write_text(json.dumps(sealed(document)))
     with pytest.raises(RunError, match="does not hold the state of this method"):
         fo.resume(run)
@@ -206,6 +212,31 @@ def test_a_run_of_format_1_is_reported_and_not_resumed(run: Path) -> None:
     assert finished(run, "fedavg") == method.summary
     with pytest.raises(RunError, match="cannot be resumed: it has records and no run"):
         fo.resume(run)
+
+
+def test_old_names_are_read_under_the_new_ones(run: Path, whole: Path) -> None:
+    """Records and summary of format 2, chained and sealed with the names of an earlier version."""
+    target = run / "fedavg"
+    old_names = {new: old for old, new in RENAMED.items()}
+
+    def renamed(document: dict) -> dict:
+        return {old_names.get(key, key): value for key, value in document.items()}
+
+    run_id, records = method_id(target), read_records(target)
+    assert run_id is not None
+    (target / "records.jsonl").unlink()
+    file = RecordFile(target, run_id, 0, run_id)
+    for record in records:
+        file.append(renamed(record))
+    file.close()
+    summary = renamed(json.loads((target / "summary.json").read_text()))
+    del summary["sha256"]
+    summary["integrity"]["records"] = file.chain
+    (target / "summary.json").write_text(json.dumps(sealed(summary)))
+    for name in ("records.jsonl", "summary.json"):
+        assert "gs_uplink_bytes" in (target / name).read_text()
+    assert read_records(target) == records
+    assert read_summary(target) == read_summary(whole / "fedavg")
 
 
 # --- Other shapes ---------------------------------------------------------------------------------

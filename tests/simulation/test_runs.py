@@ -41,7 +41,7 @@ def newest_checkpoint(folder: Path) -> checkpoint.Checkpoint:
     """The newest checkpoint of a method."""
     run_id = method_id(folder)
     assert run_id is not None
-    newest = checkpoint.load_newest(folder, run_id, 1 << 30)
+    newest = checkpoint.load_newest(folder, run_id)
     assert newest is not None
     return newest
 

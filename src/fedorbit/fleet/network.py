@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedorbit.errors import LinkError
+from fedorbit.errors import LinkError, ModelError
 from fedorbit.fleet.facts import Fact, plain
 from fedorbit.fleet.keeping import Arrays, Keeper, Shelf
 from fedorbit.fleet.ledger import Ledger
@@ -150,6 +150,7 @@ class Network:
     ) -> int | None:
         """Send a vector in slot t; return the slot of its arrival, None if it never arrives."""
         self._require_nodes(source, target)
+        _require_vector(payload)
         self._require_active(t, source, "send")
         if not wait:
             self._require_active(t, target, "receive")
@@ -240,3 +241,12 @@ class Network:
         for letter in letters:
             payload = self._keeper.keep(arrays[letter["payload"]])
             self._mail.append(Mail(**{**letter, "payload": payload, "about": {**letter["about"]}}))
+
+
+def _require_vector(payload: NDArray[Any]) -> None:
+    """Refuse what would not have four bytes per parameter."""
+    if payload.ndim != 1 or payload.dtype != np.float32:
+        raise ModelError(
+            f"an array of {payload.dtype} of shape {payload.shape} cannot be sent: a message is "
+            "one flat vector of float32; flatten it, or send several"
+        )

@@ -600,11 +600,10 @@ def _hdtn_text(plan: ContactPlan, rates: LinkRates) -> str:
 
 def as_document(plan: ContactPlan, *, with_arrays: bool = True) -> dict[str, Any]:
     """Return a plan as plain values, exact to the bit; without arrays only what it is of."""
-    unknown = np.isnan(plan.range_km)
-    columns: dict[str, Any] = {name: getattr(plan, name).tolist() for name in ROW.names or ()}
-    columns["range_km"] = [
-        None if missing else km for km, missing in zip(columns["range_km"], unknown, strict=True)
-    ]
+    columns: dict[str, Any] = dict.fromkeys(ROW.names or ())
+    if with_arrays:
+        columns = {name: getattr(plan, name).tolist() for name in columns}
+        columns["range_km"] = [None if math.isnan(km) else km for km in columns["range_km"]]
     return {
         "format": 1,
         "satellites": plan.satellites,
@@ -612,7 +611,7 @@ def as_document(plan: ContactPlan, *, with_arrays: bool = True) -> dict[str, Any
         "horizon_s": plan.horizon_s,
         "kinds": list(KINDS),
         "count": len(plan),
-        **{name: column if with_arrays else None for name, column in columns.items()},
+        **columns,
     }
 
 

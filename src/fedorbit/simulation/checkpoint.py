@@ -30,10 +30,6 @@ from fedorbit.simulation.schema import CHECKPOINT_FILE
 if TYPE_CHECKING:  # PyTorch takes a second to import, and a report does without it
     from fedorbit.methods.base import State
 
-MARGIN_BYTES = 1 << 20
-"""For the header of the arrays."""
-VECTORS_OF_A_JOB = 4
-"""Start, model, and what a rule adds."""
 KEEP = 2
 WORLD_ARRAY = "world:"
 """Begin of the names of arrays that are not the method's."""
@@ -69,6 +65,7 @@ def save(folder: Path, run_id: str, checkpoint: Checkpoint) -> None:
         "records_bytes": checkpoint.records_bytes,
         "records": checkpoint.chain,
         "arrays_sha256": digest(arrays),
+        "arrays_bytes": len(arrays),
     }
     with replacing(folder / f"{name}.json") as partial:
         partial.write_text(json.dumps(sealed(document), indent=2) + "\n")
@@ -77,16 +74,13 @@ def save(folder: Path, run_id: str, checkpoint: Checkpoint) -> None:
         old.with_suffix(".safetensors").unlink(missing_ok=True)
 
 
-def load_newest(folder: Path, run_id: str, most_bytes: int) -> Checkpoint | None:
-    """Load the newest checkpoint that is whole; warn about any that is not, and set it aside.
-
-    A state of more than `most_bytes` is not that of the method.
-    """
+def load_newest(folder: Path, run_id: str) -> Checkpoint | None:
+    """Load the newest checkpoint that is whole; warn about any that is not, and set it aside."""
     damaged: list[str] = []
     aside: list[Path] = []
     for path in _newest_first(folder):
         try:
-            checkpoint = _load(path, run_id, most_bytes)
+            checkpoint = _load(path, run_id)
         except (OSError, DocumentError, SafetensorError) as error:
             damaged.append(f"{path.name} ({error})")
             aside += [path, path.with_suffix(".safetensors")]
@@ -132,12 +126,10 @@ def _numbers(path: Path, run_id: str) -> dict[str, Any]:
     return document
 
 
-def _load(path: Path, run_id: str, most_bytes: int) -> Checkpoint:
+def _load(path: Path, run_id: str) -> Checkpoint:
     document = _numbers(path, run_id)
-    # A message, or one of a job's few vectors, is no larger than a state.
-    under_way = len(document["spent"]["mail"]) + VECTORS_OF_A_JOB * len(document["spent"]["jobs"])
-    limit_bytes = (1 + under_way) * most_bytes + MARGIN_BYTES
-    arrays = read_bytes(path.with_suffix(".safetensors"), limit_bytes)
+    # A larger file is refused unread; a number that is too large does not make a file larger.
+    arrays = read_bytes(path.with_suffix(".safetensors"), document["arrays_bytes"])
     if digest(arrays) != document["arrays_sha256"]:
         raise DocumentError("its arrays do not fit their checksum")
     named = safetensors.numpy.load(arrays)

@@ -99,7 +99,3 @@ def evaluator_of(world: World, engine: Engine, serves: Serves) -> Evaluator:
 def clients(now: Now, serves: Serves) -> list[int]:
     """Active satellites, where a method serves satellites; or else orbits."""
     return now.satellites if serves == "satellite" else now.orbits.present
-
-
-def _digest(model: Vector) -> bytes:
-    return hashlib.sha256(np.ascontiguousarray(model).data).digest()

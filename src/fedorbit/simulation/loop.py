@@ -95,7 +95,7 @@ def _start_or_resume(method: Method, fleet: Fleet, folder: Path, run_id: str) ->
     """Return the newest checkpoint, or a run's beginning; refuse a state of another method."""
     state, (spent, under_way) = method.start(fleet), fleet.saved()
     start = Checkpoint(0, state, {**spent, "seconds": 0.0}, under_way, 0, chain=run_id)
-    found = load_newest(folder, run_id, sum(array.nbytes for array in state.values()))
+    found = load_newest(folder, run_id)
     if found is None:
         return start
     expected, stored = (

@@ -87,7 +87,7 @@ def _parse(lines: Iterable[bytes], run_id: str | None) -> tuple[list[Record], st
     chain = run_id or ""
     for number, line in enumerate(lines, 1):
         try:
-            record = _named_anew(load_json(line)) if run_id is None else load_json(line)
+            record = _named_anew(load_json(line))  # a chain is one of bytes, so of old names
             require(record, RECORD)
             if run_id is not None:
                 chain = _checked_link(chain, line)
@@ -109,7 +109,7 @@ RENAMED = {
     "gs_downlink_bytes": "from_ground_bytes",
     "uplink_vs_fedavg": "to_ground_vs_fedavg",
 }
-"""Names in records and summaries of format 1, which called sending to the ground an uplink."""
+"""Names in records and summaries of earlier versions: to the ground was called an uplink."""
 
 
 def _named_anew(document: Any) -> Any:
@@ -189,13 +189,12 @@ def _read_summary(folder: Path) -> tuple[dict[str, Any] | None, dict[str, str]]:
     """Return a summary, and what binds it; nothing does in format 1."""
     path = folder / SUMMARY
     try:
-        document = load_json(read_bytes(path, MOST_SUMMARY_BYTES))
-        run_id = method_id(folder)
-        document = _named_anew(document) if run_id is None else document
+        written = load_json(read_bytes(path, MOST_SUMMARY_BYTES))
+        run_id, document = method_id(folder), _named_anew(written)
         require(document, SUMMARY_FILE)
         bound: dict[str, str] = document.get(INTEGRITY, {})
         if bound:
-            require_seal(document)
+            require_seal(written)
         if bound.get("run_id") != run_id:
             missing = f"{MANIFEST} is missing" if run_id is None else "it belongs to another run"
             raise DocumentError(missing)

@@ -304,6 +304,7 @@ class CheckpointShape(TypedDict):
     records_bytes: Count
     records: Sha256
     arrays_sha256: Sha256
+    arrays_bytes: Count
     sha256: Sha256
 
 
