@@ -80,7 +80,7 @@ def main(dataset: str, rounds: int, preset: str) -> None:
     changes = [f"data.name={dataset}", f"run.rounds={rounds}", "engine.workers=1"]
     world = ClockedWorld(**vars(build_world(load_config(preset, changes))))
     with tempfile.TemporaryDirectory() as folder, world.engine() as engine:
-        run_rounds(world, engine, "fedorbit", FedOrbit(), Path(folder), Balance(world))
+        run_rounds(world, engine, "fedorbit", FedOrbit(), Path(folder), "benchmark", Balance(world))
 
 
 if __name__ == "__main__":

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from fedorbit.activity import Activity
 from fedorbit.fleet import Fleet, TrainingPlan
 from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import LocalJob, Trained
 from fedorbit.learning.parameters import Vector, layout_of
 from fedorbit.methods import make_method
-from fedorbit.presence import Presence
 from fedorbit.simulation.evaluation import Evaluator
 
 
@@ -159,7 +159,7 @@ def run_method(
         visible=workload.visible,
         servers=1,
         in_contact=lambda: workload.visible[:, workload.orbit_of_satellite, None],
-        presence=Presence.of_everybody(len(workload.orbit_of_satellite)),
+        activity=Activity.always(len(workload.orbit_of_satellite)),
         tau_max=settings["tau_max"],
         plan=TrainingPlan(*settings["plan"]),
         links=settings["links"],
@@ -178,7 +178,7 @@ def run_method(
         state = method.round(state, now)
         if settings["idiomatic"]:
             evaluator = new_evaluator()  # which does not know that a model has not changed
-        accuracy.append(evaluator(method.models(state), now.orbits.present)["accuracy"])
+        accuracy.append(evaluator(method.models(state), now.orbits.active)["accuracy"])
     return {
         "seconds": time.perf_counter() - begin,
         "accuracy": accuracy,

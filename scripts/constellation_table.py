@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from fedorbit.build import build_constellation, build_plan, build_schedule
 from fedorbit.config import load_config
 from fedorbit.orbits.earth import EARTH_RADIUS_KM
-from fedorbit.scenario import build_constellation, build_plan, build_schedule
 
 PRESETS = (
     "starlink-shell1",

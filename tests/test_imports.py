@@ -33,7 +33,7 @@ def imported(file: Path) -> set[str]:
 
 PACKAGES = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
 ON_TOP = {
-    "scenario": {"config", "data", "orbits"},
+    "build": {"config", "data", "orbits"},
     "diagnosis": {"config", "data", "learning", "studies", "simulation"},
     "__main__": {"cli"},
 }

@@ -24,7 +24,7 @@ class StartsDarkOrbitsFromTheGround(FedAvg):
 
     def round(self, state: State, now: Now) -> State:
         after = super().round(state, now)
-        dark = set(now.orbits.present) - set(now.orbits.visible)
+        dark = set(now.orbits.active) - set(now.orbits.visible)
         programs = {orbit: train_orbit(now, orbit, state["global"]) for orbit in sorted(dark)}
         received = after["received"].copy()
         for orbit, model in now.run(programs).items():

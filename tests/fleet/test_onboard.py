@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedorbit.activity import Activity
 from fedorbit.errors import RunError
 from fedorbit.fleet import Onboard
 from fedorbit.hardware import Hardware, Power
@@ -12,7 +13,6 @@ from fedorbit.learning.jobs import LocalJob
 from fedorbit.learning.rules import Coupled
 from fedorbit.methods import Method, make_method
 from fedorbit.methods.fedorbit import FedOrbit
-from fedorbit.presence import Presence
 from fedorbit.testing import (
     SCARCE_POWER,
     SCARCE_TIME,
@@ -38,12 +38,12 @@ def power(**changes: Any) -> Power:
     return Power(**{**values, "sunlit_s": sunlit_s, **changes})
 
 
-def onboard_of(presence: Presence | None = None, **hardware: Any) -> Onboard:
+def onboard_of(activity: Activity | None = None, **hardware: Any) -> Onboard:
     return Onboard(
         Hardware(SPEEDS, round_s=100.0, **hardware),
         SAMPLES,
         ORBIT_OF_SATELLITE,
-        presence or Presence.of_everybody(3),
+        activity or Activity.always(3),
         model_bytes=125_000,
     )
 
@@ -116,13 +116,13 @@ def test_a_deadline_leaves_time_to_exchange_models() -> None:
 
 def test_who_cannot_do_one_epoch_in_a_round_sits_out() -> None:
     slow = Hardware(np.array([0.09, 4.0, 2.0]), 100.0, deadline=True)
-    onboard = Onboard(slow, SAMPLES, ORBIT_OF_SATELLITE, Presence.of_everybody(3), 4)
+    onboard = Onboard(slow, SAMPLES, ORBIT_OF_SATELLITE, Activity.always(3), 4)
     assert onboard.able(0).tolist() == [False, True, True]  # 10 / 0.09 s
     unhurried = Onboard(
         Hardware(slow.samples_per_s, 100.0),
         SAMPLES,
         ORBIT_OF_SATELLITE,
-        Presence.of_everybody(3),
+        Activity.always(3),
         4,
     )
     assert unhurried.able(0).all()
@@ -163,9 +163,9 @@ def test_who_can_never_train() -> None:
     slow_links = {"deadline": True, "isl_mbps": 0.02}  # 100 s
     assert onboard_of(**slow_links).never_able() == [0, 1]
     # The first is alone in its orbit from round 5 on, and has nobody to exchange models with.
-    alone_later = Presence(np.array([0, 5]), np.array([[1, 1, 1], [1, 0, 1]], dtype=bool))
+    alone_later = Activity(np.array([0, 5]), np.array([[1, 1, 1], [1, 0, 1]], dtype=bool))
     assert onboard_of(alone_later, **slow_links).never_able() == [1]
-    nobody_third = Presence(np.array([0]), np.array([[1, 1, 0]], dtype=bool))
+    nobody_third = Activity(np.array([0]), np.array([[1, 1, 0]], dtype=bool))
     assert onboard_of(nobody_third, power=power(battery_j=15.0, initial_j=0.0)).never_able() == [0]
 
     assert onboard_of(power=power(battery_j=30.0, initial_j=30.0)).never_able() == [2]
@@ -206,11 +206,11 @@ def test_the_scarcer_of_time_and_power_decides() -> None:
 
 
 def test_who_is_away_is_not_charged() -> None:
-    presence = Presence(np.array([0, 1]), np.array([[0, 1, 1], [1, 1, 1]], dtype=bool))
-    onboard = onboard_of(presence, power=power())
+    activity = Activity(np.array([0, 1]), np.array([[0, 1, 1], [1, 1, 1]], dtype=bool))
+    onboard = onboard_of(activity, power=power())
     onboard.begin(2)
     assert onboard.saved()["charge_j"] == [100.0, 100.0, 100.0]
-    onboard = onboard_of(presence, power=power())
+    onboard = onboard_of(activity, power=power())
     onboard.begin(1)
     assert onboard.saved()["charge_j"] == [50.0, 50.0, 100.0]
 
@@ -218,7 +218,7 @@ def test_who_is_away_is_not_charged() -> None:
 def test_batteries_of_those_who_are_away_are_not_told() -> None:
     """A satellite that is lost with an empty battery would be its orbit's emptiest for ever."""
     gone = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1]], dtype=bool)
-    onboard = onboard_of(Presence(np.array([0, 1, 2]), gone), power=power(solar_w=0.0))
+    onboard = onboard_of(Activity(np.array([0, 1, 2]), gone), power=power(solar_w=0.0))
     granted(onboard, jobs(2, 0), jobs(1, 1))
     told = []
     for t in (1, 2, 3):

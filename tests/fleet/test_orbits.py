@@ -27,7 +27,7 @@ def test_counts_are_those_of_who_is_there() -> None:
             np.testing.assert_array_equal(now.samples, expected.sum(axis=1))
             np.testing.assert_array_equal(now.orbits.class_counts, by_orbit)
             np.testing.assert_array_equal(now.orbits.samples, by_orbit.sum(axis=1))
-            assert now.orbits.present == sorted({k // 2 for k in there[t]})
+            assert now.orbits.active == sorted({k // 2 for k in there[t]})
             for orbit in range(3):
                 mine = [k for k in there[t] if k // 2 == orbit and counts[k].sum()]
                 assert now.orbits.trainers(orbit) == mine

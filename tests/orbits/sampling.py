@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedorbit.activity import Activity
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.earth import Floats
 from fedorbit.orbits.places import Place, PlaceArrays
-from fedorbit.presence import Presence
 
 
 def sampled(constellation: Constellation, places: Sequence[Place], times_s: Floats) -> np.ndarray:
@@ -30,12 +30,12 @@ def sampled_orbits(
     constellation: Constellation,
     places: Sequence[Place],
     times_s: Floats,
-    presence: Presence | None = None,
+    activity: Activity | None = None,
 ) -> np.ndarray:
     """V[round, orbit]: any place sees any satellite of the orbit that is there."""
     seen = sampled(constellation, places, times_s).any(axis=2)
-    if presence is not None:
-        seen &= presence.during(np.arange(len(times_s)))
+    if activity is not None:
+        seen &= activity.during(np.arange(len(times_s)))
     orbit_of = constellation.orbit_of_satellite
     return np.stack(
         [seen[:, orbit_of == orbit].any(axis=1) for orbit in range(constellation.orbits)], axis=1

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from fedorbit.build import build_constellation, build_places, build_plan, build_schedule
 from fedorbit.config import load_config
 from fedorbit.errors import ConfigError
 from fedorbit.orbits.earth import EARTH_RADIUS_KM
 from fedorbit.orbits.places import Place, PlaceArrays, horizon_dip_deg
-from fedorbit.scenario import build_constellation, build_places, build_plan, build_schedule
 
 GRAZING_10_KM_DEG = -float(np.degrees(np.arccos((EARTH_RADIUS_KM + 10) / (EARTH_RADIUS_KM + 20))))
 """From 20 km, the lowest line of sight that stays above 10 km."""

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedorbit.activity import Activity
+from fedorbit.build import build_activity, build_constellation, build_places, build_plan
 from fedorbit.config import load_config
 from fedorbit.config.files import preset_names
 from fedorbit.orbits.constellation import Constellation, walker
@@ -14,8 +16,6 @@ from fedorbit.orbits.contacts import find_contacts
 from fedorbit.orbits.places import Place, PlaceArrays
 from fedorbit.orbits.plan import KINDS, ContactPlan, Window, merged, plan_of
 from fedorbit.orbits.visibility import round_times_s
-from fedorbit.presence import Presence
-from fedorbit.scenario import build_constellation, build_places, build_plan, build_presence
 from tests.orbits.sampling import sampled, sampled_orbits
 
 LONDON = Place("London", 51.0, -0.1, 10.0)
@@ -145,11 +145,11 @@ def test_only_active_satellites_make_an_orbit_visible() -> None:
     times_s = round_times_s(60, 600.0)
     there = np.ones((60, 12), dtype=bool)
     there[17:, 0] = there[30:, 4:8] = there[:41, 9] = False
-    presence = Presence(np.array([0, 17, 30, 41]), there[[0, 17, 30, 41]])
+    activity = Activity(np.array([0, 17, 30, 41]), there[[0, 17, 30, 41]])
     whole = computed(constellation, [LONDON], 60, 600.0)
-    active = whole.restricted(presence, 600.0)
+    active = whole.restricted(activity, 600.0)
     visible = active.orbits_in_view(times_s, constellation.orbit_of_satellite)
-    expected = sampled_orbits(constellation, [LONDON], times_s, presence)
+    expected = sampled_orbits(constellation, [LONDON], times_s, activity)
     np.testing.assert_array_equal(visible, expected)
     everything = whole.orbits_in_view(times_s, constellation.orbit_of_satellite)
     assert (everything & ~expected).any(axis=0).all(), "every orbit must have lost a contact"
@@ -164,12 +164,12 @@ def test_events_of_a_configuration_cut_contacts_as_they_cut_sampled_visibility()
     config = load_config("paper").model_copy(update={"events": ()})
     config = type(config).model_validate({**config.model_dump(), "events": events})
     constellation = build_constellation(config)
-    presence = build_presence(config, constellation)
-    plan = build_plan(config, constellation).restricted(presence, 300.0)
+    activity = build_activity(config, constellation)
+    plan = build_plan(config, constellation).restricted(activity, 300.0)
     times_s = round_times_s(400, 300.0)
     np.testing.assert_array_equal(
         plan.orbits_in_view(times_s, constellation.orbit_of_satellite),
-        sampled_orbits(constellation, build_places(config), times_s, presence),
+        sampled_orbits(constellation, build_places(config), times_s, activity),
     )
     mine = plan.first == 16
     assert mine.any() and (plan.begin_s[mine] >= 40 * 300.0).all()
@@ -178,7 +178,7 @@ def test_events_of_a_configuration_cut_contacts_as_they_cut_sampled_visibility()
 def test_a_contact_is_cut_where_its_satellite_is_away_and_nowhere_else() -> None:
     flags = np.ones((3, 4), dtype=bool)
     flags[1, 0] = False
-    active = PLAN.restricted(Presence(np.array([0, 2, 9]), flags), 100.0)
+    active = PLAN.restricted(Activity(np.array([0, 2, 9]), flags), 100.0)
     rows = list(zip(active.first, active.second, active.begin_s, active.end_s, strict=True))
     assert rows == [
         (0, 1, 0.0, 200.0),
@@ -188,7 +188,7 @@ def test_a_contact_is_cut_where_its_satellite_is_away_and_nowhere_else() -> None
         (3, 5, 650.0, 1000.0),  # not affected by the event of another
         (0, 1, 900.0, 1000.0),
     ]
-    assert PLAN.restricted(Presence.of_everybody(4), 100.0) is PLAN
+    assert PLAN.restricted(Activity.always(4), 100.0) is PLAN
 
 
 def test_a_contact_covers_its_begin_and_not_its_end() -> None:

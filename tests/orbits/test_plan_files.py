@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedorbit.build import build_constellation, build_plan, plan_nodes
 from fedorbit.config import load_config
 from fedorbit.errors import PlanError
 from fedorbit.orbits import plan_files
@@ -24,7 +25,6 @@ from fedorbit.orbits.plan_files import (
     write_plan,
 )
 from fedorbit.orbits.service import LinkRates
-from fedorbit.scenario import build_constellation, build_plan, plan_nodes
 
 ARRAYS = ("first", "second", "begin_s", "end_s", "kind", "range_km")
 LONDON, HAP = Place("London", 51.0, -0.1), Place("HAP", 40.0, 0.0, 0.0, 20.0, "platform")

@@ -8,13 +8,13 @@ import pytest
 from numpy.testing import assert_allclose
 from skyfield.api import EarthSatellite, load, wgs84
 
+from fedorbit.build import build_constellation, build_places
 from fedorbit.config import load_config
 from fedorbit.config.bundled import bundled_elements
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.earth import julian_date
 from fedorbit.orbits.places import PlaceArrays
 from fedorbit.orbits.sunlight import MARCH_EQUINOX, sun_direction_eci
-from fedorbit.scenario import build_constellation, build_places
 
 WALKERS = ("starlink-shell1", "oneweb", "iridium-next", "planet-flock", "kepler-leo-fl")
 PRESETS = (*WALKERS, "iridium-next-tle")

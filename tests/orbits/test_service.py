@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedorbit.activity import Activity
 from fedorbit.hardware import transfer_s
 from fedorbit.orbits.constellation import walker
 from fedorbit.orbits.contacts import find_contacts
@@ -10,7 +11,6 @@ from fedorbit.orbits.places import Place, PlaceArrays
 from fedorbit.orbits.plan import ContactPlan, plan_of
 from fedorbit.orbits.service import LinkRates, Service, contact_seconds
 from fedorbit.orbits.visibility import Schedule, round_times_s
-from fedorbit.presence import Presence
 from tests.orbits.sampling import sampled_orbits
 
 ORBIT_OF = np.array([0, 0, 1, 2])
@@ -50,11 +50,11 @@ def test_seconds_are_the_union_of_contacts_cut_at_rounds() -> None:
 
 def test_satellites_that_are_away_have_no_contact() -> None:
     # Satellite 0 is lost in round 1, satellite 2 joins in round 3.
-    presence = Presence(
+    activity = Activity(
         np.array([0, 1, 3]),
         np.array([[1, 1, 0, 1], [0, 1, 0, 1], [0, 1, 1, 1]], dtype=bool),
     )
-    seconds = contact_seconds(CONTACTS.restricted(presence, 100.0), ORBIT_OF, 4, 100.0)
+    seconds = contact_seconds(CONTACTS.restricted(activity, 100.0), ORBIT_OF, 4, 100.0)
     np.testing.assert_allclose(seconds[:, 0], [50, 10, 40, 0])
     np.testing.assert_allclose(seconds[:, 1], [0, 0, 0, 100])
 

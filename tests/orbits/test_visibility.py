@@ -3,6 +3,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from fedorbit.build import build_constellation, build_plan, build_schedule
 from fedorbit.config import load_config
 from fedorbit.orbits.constellation import walker
 from fedorbit.orbits.contacts import find_contacts
@@ -10,7 +11,6 @@ from fedorbit.orbits.earth import SPHERE, WGS84
 from fedorbit.orbits.places import Place, PlaceArrays
 from fedorbit.orbits.plan import plan_of
 from fedorbit.orbits.visibility import Schedule, round_times_s
-from fedorbit.scenario import build_constellation, build_plan, build_schedule
 
 LONDON = Place("London", 51.0, -0.1, 10.0)
 

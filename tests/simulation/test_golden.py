@@ -17,7 +17,7 @@ import pytest
 
 import fedorbit as fo
 from fedorbit.config import Config
-from fedorbit.learning.ray_worker import probe
+from fedorbit.learning.ray.node import probe
 from fedorbit.methods import make_method
 from fedorbit.simulation.records import RENAMED
 from fedorbit.simulation.world import build_world

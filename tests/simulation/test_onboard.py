@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import fedorbit as fo
+from fedorbit.build import build_constellation, build_places
 from fedorbit.config import Config
 from fedorbit.errors import ConfigError
 from fedorbit.orbits.contacts import find_contacts
 from fedorbit.orbits.service import Service
 from fedorbit.orbits.visibility import Schedule, round_times_s
-from fedorbit.scenario import build_constellation, build_places
 from fedorbit.simulation.provenance import config_hash, what_counts
 from fedorbit.simulation.world import (
     build_world,

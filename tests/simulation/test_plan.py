@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import fedorbit as fo
-from fedorbit import scenario
+from fedorbit import build
+from fedorbit.build import build_constellation, build_plan, plan_nodes
 from fedorbit.config import Config
 from fedorbit.errors import FedOrbitError, PlanError, RunError
 from fedorbit.orbits.plan_files import write_plan
 from fedorbit.orbits.service import LinkRates
-from fedorbit.scenario import build_constellation, build_plan, plan_nodes
 from fedorbit.simulation import world, world_file
 from fedorbit.simulation.provenance import config_hash
 from fedorbit.simulation.world import build_world
@@ -156,9 +156,9 @@ def test_everything_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, **k: (calls.append(name), real(*a, **k))[1])
 
-    counted(scenario, "find_contacts")
+    counted(build, "find_contacts")
     counted(world, "build_constellation")
-    counted(scenario, "walker")
+    counted(build, "walker")
     config = small(link_rates={"gs_uplink_mbps": 1e6}, events=EVENTS, run={"method": ["fedavg"]})
     with pytest.raises(fo.StopRequested):
         fo.run(config, tmp_path / "run", progress=StopAfter("fedavg", 4))

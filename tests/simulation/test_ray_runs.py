@@ -18,7 +18,7 @@ from fedorbit.config import Config
 from fedorbit.config.files import dumps
 from fedorbit.config.schema import RunSection, ScheduleSection
 from fedorbit.errors import ClusterError, RunError
-from fedorbit.learning import ray_engine
+from fedorbit.learning.ray import engine
 from fedorbit.simulation import loop
 from fedorbit.simulation.records import method_folder, read_records
 from tests.gates import METHOD, Gates
@@ -185,11 +185,11 @@ def test_a_lost_cluster_is_one_sentence_and_a_checkpoint(
             if t == 2:
                 gone.add(engines[0].__dict__[who_is_gone])
 
-    engines, look_around = [], ray_engine.RayEngine._look_around
-    monkeypatch.setattr(ray_engine, "HEAD_PATIENCE_S", 0.0)
-    monkeypatch.setattr(ray_engine, "answers", lambda address: address not in gone)
+    engines, look_around = [], engine.RayEngine._look_around
+    monkeypatch.setattr(engine, "HEAD_PATIENCE_S", 0.0)
+    monkeypatch.setattr(engine, "answers", lambda address: address not in gone)
     monkeypatch.setattr(
-        ray_engine.RayEngine, "_look_around", lambda e: (engines.append(e), look_around(e))
+        engine.RayEngine, "_look_around", lambda e: (engines.append(e), look_around(e))
     )
     with pytest.raises(ClusterError, match=f"{words}.* was lost; start it again and go on with"):
         fo.run(work(kind="ray"), tmp_path / "run", progress=Lost())

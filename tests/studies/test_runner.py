@@ -18,8 +18,8 @@ from fedorbit.errors import DataError, RunError, TrackingError
 from fedorbit.simulation.manifest import CONFIG
 from fedorbit.simulation.records import method_folder, read_records
 from fedorbit.studies import Study, load_study, run, status, write_study
+from fedorbit.studies.executors import Ended
 from fedorbit.studies.folders import RunState, claim, is_claimed, read_failure, write_failure
-from fedorbit.studies.places import Ended
 from fedorbit.studies.processes import default_jobs
 from fedorbit.studies.runner import _Runner, time_left_s
 from fedorbit.user_code import allow_code

@@ -8,6 +8,7 @@ import typer
 from numpy.typing import NDArray
 from rich.text import Text
 
+from fedorbit.build import build_constellation, build_partition, load_dataset
 from fedorbit.cli.app import App
 from fedorbit.cli.options import AsJson, ConfigArgument, OutFolder, Overrides
 from fedorbit.cli.output import (
@@ -27,7 +28,6 @@ from fedorbit.data.partition import Partition
 from fedorbit.data.similarity import similarity_coefficient
 from fedorbit.data.stream import TEST, TRAIN, VALIDATION
 from fedorbit.errors import DataError
-from fedorbit.scenario import build_constellation, build_partition, load_dataset
 
 MAX_ROWS = 60
 

@@ -9,6 +9,17 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from fedorbit.build import (
+    build_constellation,
+    build_places,
+    build_plan,
+    build_schedule,
+    build_service,
+    has_rates,
+    horizon_s,
+    plan_nodes,
+    search_contacts,
+)
 from fedorbit.cli.options import (
     AllowCode,
     AsJson,
@@ -37,17 +48,6 @@ from fedorbit.orbits.service import LinkRates, Service
 from fedorbit.orbits.visibility import Schedule
 from fedorbit.progress import Progress
 from fedorbit.report.exports import contact_rows, write_orbit_tables
-from fedorbit.scenario import (
-    build_constellation,
-    build_places,
-    build_plan,
-    build_schedule,
-    build_service,
-    has_rates,
-    horizon_s,
-    plan_nodes,
-    search_contacts,
-)
 
 MAX_ROWS = 24
 """More orbits than this are shown in groups of neighbours: a table is to fit on a screen."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.activity import Activity
 from fedorbit.fleet.keeping import Arrays
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, Ledger
 from fedorbit.fleet.network import Flags, Links, Network
@@ -22,7 +23,6 @@ from fedorbit.fleet.training import Training
 from fedorbit.hardware import Hardware
 from fedorbit.learning.engine import Engine
 from fedorbit.learning.parameters import ParameterLayout, Vector
-from fedorbit.presence import Presence
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Fleet:
         visible: Flags,
         servers: int,
         in_contact: Callable[[], Flags],
-        presence: Presence,
+        activity: Activity,
         tau_max: int,
         plan: TrainingPlan,
         links: Links,
@@ -67,8 +67,8 @@ class Fleet:
         self.visible = visible
         self.classes = int(class_counts.shape[1])
         self._initial_model = initial_model
-        self.rosters = Rosters(presence, class_counts, orbit_of_satellite)
-        self.launch_round = _launch_rounds(presence, orbit_of_satellite, len(visible))
+        self.rosters = Rosters(activity, class_counts, orbit_of_satellite)
+        self.launch_round = _launch_rounds(activity, orbit_of_satellite, len(visible))
         self.dark_since = _dark_since(visible, self.launch_round)
         self.ledger = Ledger(epochs=[0] * visible.shape[1])
         """What was spent so far."""
@@ -78,7 +78,7 @@ class Fleet:
             servers=servers,
             in_contact=in_contact,
             orbit_of_satellite=orbit_of_satellite,
-            presence=presence,
+            activity=activity,
             ledger=self.ledger,
         )
         self.onboard: Onboard | None = None
@@ -88,7 +88,7 @@ class Fleet:
                 hardware,
                 class_counts.sum(axis=1),
                 orbit_of_satellite,
-                presence,
+                activity,
                 BYTES_PER_PARAMETER * layout.size,
                 models_trained,
             )
@@ -143,10 +143,10 @@ class Fleet:
             self.onboard.restore(values["onboard"])
 
 
-def _launch_rounds(presence: Presence, orbit_of_satellite: Ints, rounds: int) -> Ints:
+def _launch_rounds(activity: Activity, orbit_of_satellite: Ints, rounds: int) -> Ints:
     """First round in which each orbit is active; `rounds` for one that never is."""
-    there = presence.orbits(orbit_of_satellite)
-    return np.where(there.any(axis=0), presence.begins[there.argmax(axis=0)], rounds)
+    there = activity.orbits(orbit_of_satellite)
+    return np.where(there.any(axis=0), activity.begins[there.argmax(axis=0)], rounds)
 
 
 def _dark_since(visible: Flags, launch_round: Ints) -> NDArray[np.int32]:

@@ -14,13 +14,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.activity import Activity
 from fedorbit.errors import LinkError, ModelError
 from fedorbit.fleet.facts import Fact, plain
 from fedorbit.fleet.keeping import Arrays, Keeper, Shelf
 from fedorbit.fleet.ledger import Ledger
 from fedorbit.fleet.roster import Ints
 from fedorbit.learning.parameters import Vector
-from fedorbit.presence import Presence
 
 Flags = NDArray[np.bool_]
 Links = Literal["ideal", "causal"]
@@ -55,7 +55,7 @@ class Network:
         servers: int,
         in_contact: Callable[[], Flags],
         orbit_of_satellite: Ints,
-        presence: Presence,
+        activity: Activity,
         ledger: Ledger,
     ) -> None:
         """`in_contact()` returns contacts `[slot, satellite, server]`; called when first needed."""
@@ -63,7 +63,7 @@ class Network:
         self.satellites = len(orbit_of_satellite)
         self._sample_contacts = in_contact
         self._orbit_of_satellite = orbit_of_satellite
-        self._presence = presence
+        self._activity = activity
         self._ledger = ledger
         self._mail: list[Mail] = []
         self._keeper = Keeper()
@@ -82,14 +82,14 @@ class Network:
         """Active satellites in contact with a server in slot t, or with any."""
         if server is not None:
             self.require_server(server)
-        seen = self._in_contact[t] & self._presence.during(t)[:, None]
+        seen = self._in_contact[t] & self._activity.during(t)[:, None]
         column = seen.any(axis=1) if server is None else seen[:, self._place(server)]
         return [int(k) for k in np.flatnonzero(column)]
 
     def servers_of(self, t: int, satellite: int) -> list[int]:
         """Servers in contact with a satellite in slot t."""
         self.require_satellite(satellite)
-        if not self._presence.active(t, satellite):
+        if not self._activity.active(t, satellite):
             return []
         return [self.satellites + int(s) for s in np.flatnonzero(self._in_contact[t, satellite])]
 
@@ -97,14 +97,14 @@ class Network:
         """Return the server that a satellite is in contact with first, from slot t on."""
         self.require_satellite(satellite)
         slots = np.arange(t, self.slots)
-        active = self._presence.active(slots, satellite)
+        active = self._activity.active(slots, satellite)
         contacts = np.argwhere(self._in_contact[t:, satellite] & active[:, None])
         return self.satellites + int(contacts[0, 1]) if len(contacts) else None
 
     def neighbours(self, t: int, satellite: int) -> list[int]:
         """Active satellites that have a link to this one in slot t."""
         self.require_satellite(satellite)
-        active = self._presence.during(t)
+        active = self._activity.during(t)
         if not active[satellite]:
             return []
         near = active & (self._orbit_of_satellite == self._orbit_of_satellite[satellite])
@@ -118,11 +118,11 @@ class Network:
         low, high = min(a, b), max(a, b)
         if self.is_server(low):
             return np.ones(np.shape(slots), dtype=np.bool_)
-        active = self._presence.active(slots, low)
+        active = self._activity.active(slots, low)
         if self.is_server(high):
             return np.asarray(active & self._in_contact[slots, low, self._place(high)])
         same_orbit = self._orbit_of_satellite[low] == self._orbit_of_satellite[high]
-        return np.asarray(active & self._presence.active(slots, high) & same_orbit)
+        return np.asarray(active & self._activity.active(slots, high) & same_orbit)
 
     def linked_from(self, t: int, a: int, b: int) -> Flags:
         """Tell in which slots from t on two nodes have a link."""
@@ -182,7 +182,7 @@ class Network:
     def receive(self, t: int, node: int) -> list[Mail]:
         """Hand over what has arrived at a node, in the order of arrival; nothing while inactive."""
         self._require_nodes(node)
-        if not self.is_server(node) and not self._presence.active(t, node):
+        if not self.is_server(node) and not self._activity.active(t, node):
             return []
         arrived = [mail for mail in self._mail if mail.target == node and mail.arrival <= t]
         self._mail = [m for m in self._mail if m.target != node or m.arrival > t]
@@ -218,7 +218,7 @@ class Network:
         return f"satellites are 0 to {first - 1}, servers {first} to {last}"
 
     def _require_active(self, t: int, node: int, what: str) -> None:
-        if not self.is_server(node) and not self._presence.active(t, node):
+        if not self.is_server(node) and not self._activity.active(t, node):
             raise LinkError(
                 f"node {node} cannot {what} in round {t}: it is not active (see events); choose "
                 "from now.satellites and now.servers only"

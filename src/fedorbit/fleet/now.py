@@ -59,8 +59,8 @@ class Now:
     @property
     def satellites(self) -> list[int]:
         """Active satellites."""
-        presence = self.fleet.rosters.presence
-        return [int(k) for k in np.flatnonzero(presence.during(self.t))]
+        activity = self.fleet.rosters.activity
+        return [int(k) for k in np.flatnonzero(activity.during(self.t))]
 
     @property
     def servers(self) -> range:
@@ -150,9 +150,9 @@ class Now:
         """Make one job on the samples of all active satellites, if they have any."""
         if not self.samples.any():
             return []
-        presence = self.fleet.rosters.presence
-        segment = presence.segment(self.t)
-        whole = bool(presence.satellites[segment].all())
+        activity = self.fleet.rosters.activity
+        segment = activity.segment(self.t)
+        whole = bool(activity.satellites[segment].all())
         pool = EVERYBODY if whole else self.fleet.satellites + segment
         return [LocalJob(pool, start, epochs, self.rate, key=(self.t,))]
 

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.activity import Activity
 from fedorbit.errors import RunError
 from fedorbit.fleet.roster import Ints
 from fedorbit.hardware import Floats, Hardware, transfer_s
 from fedorbit.learning.jobs import LocalJob
-from fedorbit.presence import Presence
 
 ROUNDING = 1e-9
 """An epoch that fits but for rounding errors fits."""
@@ -70,7 +70,7 @@ class Onboard:
         hardware: Hardware,
         samples: Ints,
         orbit_of_satellite: Ints,
-        presence: Presence,
+        activity: Activity,
         model_bytes: int,
         models_trained: int = 1,
     ) -> None:
@@ -78,7 +78,7 @@ class Onboard:
         self._samples = samples
         self._pass_s: Floats = samples / hardware.samples_per_s
         self._orbit_of_satellite = orbit_of_satellite
-        self._presence = presence
+        self._activity = activity
         self._model_bytes = model_bytes
         self._models_trained = models_trained
         self._first_of_orbit = np.searchsorted(
@@ -127,8 +127,8 @@ class Onboard:
             sunlit_s = power.sunlit_s.sum(axis=0, dtype=np.float64)
             charge_j = np.minimum(power.initial_j + power.solar_w * sunlit_s, power.battery_j)
         there = able = np.zeros(len(self._samples), dtype=np.bool_)
-        for t in self._presence.begins.tolist():
-            present = self._presence.during(t)
+        for t in self._activity.begins.tolist():
+            present = self._activity.during(t)
             there, able = there | present, able | (present & self._who_is_able(t, charge_j))
         return np.flatnonzero(there & ~able & (self._samples > 0)).tolist()
 
@@ -171,7 +171,7 @@ class Onboard:
         if power is None or t >= len(power.sunlit_s):
             return charge_j
         charged_j = np.maximum(charge_j - drawn_j, 0.0) + power.solar_w * power.sunlit_s[t]
-        there = self._presence.during(t)
+        there = self._activity.during(t)
         return np.where(there, np.minimum(charged_j, power.battery_j), charge_j)
 
     def _who_is_able(self, t: int, charge_j: Floats) -> NDArray[np.bool_]:
@@ -180,7 +180,7 @@ class Onboard:
         hardware, models = self.hardware, self._models_trained
         training_s = models * self._pass_s
         if hardware.deadline:
-            there = self._presence.during(t)
+            there = self._activity.during(t)
             in_orbit = np.add.reduceat(there.astype(np.int64), self._first_of_orbit)
             exchange_s = self.exchange_s(models) * np.maximum(in_orbit - 1, 0)
             busy_s = training_s + exchange_s[self._orbit_of_satellite]
@@ -308,7 +308,7 @@ class Onboard:
 
     def _counted(self) -> NDArray[np.bool_]:
         """Satellites that were there in the last round; of an orbit that was away, all of them."""
-        there = self._presence.during(max(self._tally.round - 1, 0))
+        there = self._activity.during(max(self._tally.round - 1, 0))
         inhabited = np.logical_or.reduceat(there, self._first_of_orbit)
         return there | ~inhabited[self._orbit_of_satellite]
 

@@ -28,7 +28,7 @@ class OrbitTier:
     # --- Which there are ------------------------------------------------------------------------
 
     @property
-    def present(self) -> list[int]:
+    def active(self) -> list[int]:
         """Orbits that have at least one active satellite."""
         return list(self._roster.orbits)
 
@@ -40,7 +40,7 @@ class OrbitTier:
     @property
     def reachable(self) -> list[int]:
         """Orbits that may exchange models with the ground: with ideal links all."""
-        return self.present if self.fleet.links == "ideal" else self.visible
+        return self.active if self.fleet.links == "ideal" else self.visible
 
     @property
     def launched(self) -> list[int]:
@@ -59,7 +59,7 @@ class OrbitTier:
 
     def satellites(self, orbit: int) -> list[int]:
         """Active satellites of an orbit."""
-        active = self.fleet.rosters.presence.during(self.t)
+        active = self.fleet.rosters.activity.during(self.t)
         mine = active & (self.fleet.orbit_of_satellite == orbit)
         return [int(satellite) for satellite in np.flatnonzero(mine)]
 

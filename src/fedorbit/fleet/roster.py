@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedorbit.presence import Presence
+from fedorbit.activity import Activity
 
 Ints = NDArray[np.int64]
 
@@ -56,19 +56,19 @@ class Roster:
 
 
 class Rosters:
-    """The roster of every round; worked out anew at an event only, from presence alone."""
+    """The roster of every round; worked out anew at an event only, from activity alone."""
 
-    def __init__(self, presence: Presence, class_counts: Ints, orbit_of_satellite: Ints) -> None:
-        self.presence = presence
+    def __init__(self, activity: Activity, class_counts: Ints, orbit_of_satellite: Ints) -> None:
+        self.activity = activity
         self._class_counts, self._orbit_of_satellite = class_counts, orbit_of_satellite
         self._orbits = int(orbit_of_satellite[-1]) + 1
         self._last: tuple[int, Roster] | None = None
 
     def at(self, t: int) -> Roster:
         """Return the roster of round t."""
-        segment = self.presence.segment(t)
+        segment = self.activity.segment(t)
         if self._last is None or self._last[0] != segment:
-            there = self.presence.satellites[segment]
+            there = self.activity.satellites[segment]
             roster = Roster.of(there, self._class_counts, self._orbit_of_satellite, self._orbits)
             self._last = segment, roster
         return self._last[1]

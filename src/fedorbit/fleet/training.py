@@ -170,7 +170,7 @@ class Training:
 
     def _require_active(self, job: LocalJob) -> None:
         t = job.key[0]
-        if not self._rosters.presence.active(t, job.satellite):
+        if not self._rosters.activity.active(t, job.satellite):
             raise ModelError(
                 f"satellite {job.satellite} cannot train in round {t}: it is not active (see "
                 "events); make jobs for now.satellites only"
@@ -223,8 +223,8 @@ class Training:
         busy = [work.end_s for work in self._under_way if work.satellite == job.satellite]
         seconds = 0.0 if self._onboard is None else self._onboard.training_s(job)
         begin_s = max([t * self._round_s, *busy])
-        presence = self._rosters.presence
-        return presence.worked_until_s(job.satellite, begin_s, seconds, self._round_s)
+        activity = self._rosters.activity
+        return activity.worked_until_s(job.satellite, begin_s, seconds, self._round_s)
 
     def _kept(self, trained: Trained) -> Trained:
         """Return a result that cannot be changed, as a checkpoint would give it back."""
@@ -239,7 +239,7 @@ class Training:
 
         What an inactive satellite has finished stays on board.
         """
-        active = self._rosters.presence.during(t)
+        active = self._rosters.activity.during(t)
 
         def is_here(work: Finished) -> bool:
             return self._has_ended(work, t) and bool(active[work.satellite])

@@ -1,4 +1,4 @@
-"""Who runs the training of a round: threads of this process, or a cluster (`ray_engine.py`).
+"""Who runs the training of a round: threads of this process, or a cluster (`ray/engine.py`).
 
 Each job runs on one thread and depends on nothing but itself, so the engine cannot change a bit.
 """

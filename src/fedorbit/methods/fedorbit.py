@@ -82,7 +82,7 @@ class FedOrbit(EffortSchedule, Method):
         """Run Algorithm 1."""
         state = load_launched(state, now, "model")
         model, q, programs, planned = state["model"].copy(), now.orbits.samples * 1.0, {}, {}
-        for orbit in now.orbits.present:
+        for orbit in now.orbits.active:
             work, rate = self.work(orbit, now), self.rate(orbit, now)
             start = state["model"][orbit]  # eq:m_plane_model
             combine = self.aggregate_orbit
@@ -119,7 +119,7 @@ class FedOrbit(EffortSchedule, Method):
         """Beta (`eq:m_beta`) of the active orbits, or the fixed one."""
         if self.beta is not None:
             return self.beta
-        counts = now.orbits.class_counts[now.orbits.present]
+        counts = now.orbits.class_counts[now.orbits.active]
         return similarity_coefficient(counts, self.similarity_smoothing)
 
     def aggregate_orbit(

@@ -23,7 +23,7 @@ class Local(MatchedEffort):
 
     def participants(self, now: Now) -> list[int]:
         """Orbits that train in this round; they need no link for it."""
-        return now.orbits.present if self.effort == "always" else now.orbits.visible
+        return now.orbits.active if self.effort == "always" else now.orbits.visible
 
     def round(self, state: State, now: Now) -> State:
         """Train orbits on their own data."""

@@ -15,10 +15,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.activity import Activity
 from fedorbit.orbits.contacts import Contacts
 from fedorbit.orbits.earth import Floats
 from fedorbit.orbits.places import Place
-from fedorbit.presence import Presence
 
 Kind = Literal["ground", "platform", "isl"]
 KINDS: tuple[Kind, ...] = ("ground", "platform", "isl")
@@ -156,22 +156,22 @@ class ContactPlan:
         order = np.argsort(keys, kind="stable")
         return keys[order], order
 
-    def restricted(self, presence: Presence, round_s: float) -> "ContactPlan":
+    def restricted(self, activity: Activity, round_s: float) -> "ContactPlan":
         """Return the contacts of active satellites; a contact is cut where one leaves or joins."""
-        if presence.satellites.all():
+        if activity.satellites.all():
             return self
-        parts = list(self._active_parts(presence, round_s))
+        parts = list(self._active_parts(activity, round_s))
         rows = [np.concatenate(column) for column in zip(*parts, strict=True)]
         chosen, begin_s, end_s = rows
         return merged(replace(self._select(chosen), begin_s=begin_s, end_s=end_s))
 
     def _active_parts(
-        self, presence: Presence, round_s: float
+        self, activity: Activity, round_s: float
     ) -> Iterator[tuple[Ints, Floats, Floats]]:
         """Yield contacts cut at the ends of each segment between events."""
         servers = np.ones(self.servers, dtype=np.bool_)
-        borders_s = np.append(presence.begins * round_s, np.inf)
-        for segment, active in enumerate(presence.satellites):
+        borders_s = np.append(activity.begins * round_s, np.inf)
+        for segment, active in enumerate(activity.satellites):
             nodes = np.concatenate((active, servers))
             begin_s = np.maximum(self.begin_s, borders_s[segment])
             end_s = np.minimum(self.end_s, borders_s[segment + 1])

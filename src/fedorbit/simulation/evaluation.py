@@ -98,4 +98,4 @@ def evaluator_of(world: World, engine: Engine, serves: Serves) -> Evaluator:
 
 def clients(now: Now, serves: Serves) -> list[int]:
     """Active satellites, where a method serves satellites; or else orbits."""
-    return now.satellites if serves == "satellite" else now.orbits.present
+    return now.satellites if serves == "satellite" else now.orbits.active

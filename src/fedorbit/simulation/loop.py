@@ -161,7 +161,7 @@ def _record(world: World, now: Now, evaluated: Record, clock: float) -> Record:
         "round": now.t,
         "hours": round((now.t + 1) * world.config.schedule.round_s / 3600.0, 6),
         "visible": now.orbits.visible,
-        **({"present": now.orbits.present} if world.config.events else {}),
+        **({"present": now.orbits.active} if world.config.events else {}),
         **evaluated,
         **now.fleet.ledger.saved(),
         **(onboard.record() if onboard is not None else {}),
@@ -181,7 +181,7 @@ def _summary(
     spent = {k: v for k, v in done.spent["ledger"].items() if k != "epochs"}
     fedavg_bytes = fleet.fedavg_to_ground_bytes(done.rounds_done)
     last = fleet.at(done.rounds_done - 1)
-    similarity = similarity_coefficient(last.orbits.class_counts[last.orbits.present])
+    similarity = similarity_coefficient(last.orbits.class_counts[last.orbits.active])
     events = [event.model_dump(exclude_none=True) for event in world.config.events]
     return {
         "method": name,

@@ -28,7 +28,6 @@ from fedorbit.errors import ModelError, RunError
 from fedorbit.files import replacing
 from fedorbit.methods import make_method
 from fedorbit.progress import Progress, SilentProgress
-from fedorbit.simulation.claim import new_folder, only_one, refuse_used
 from fedorbit.simulation.loop import NobodyWatches, RunProgress, run_rounds
 from fedorbit.simulation.manifest import (
     CONFIG,
@@ -44,6 +43,7 @@ from fedorbit.simulation.outside import refuse_connections, resume_options
 from fedorbit.simulation.provenance import what_counts
 from fedorbit.simulation.records import RECORDS, Record, read_records, read_summary
 from fedorbit.simulation.records import method_folder as method_folder
+from fedorbit.simulation.run_folder import new_folder, only_one, refuse_used
 from fedorbit.simulation.tracking import Tracking, connect
 from fedorbit.simulation.world import World, build_world
 from fedorbit.simulation.world_file import stored_plan, write_world, written_files

@@ -9,6 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.activity import Activity
+from fedorbit.build import (
+    build_activity,
+    build_constellation,
+    build_hardware,
+    build_partition,
+    build_places,
+    build_plan,
+    build_schedule,
+    build_service,
+    has_rates,
+    image_shape,
+    load_dataset,
+)
 from fedorbit.cluster import ray_cluster
 from fedorbit.config import Config
 from fedorbit.data.cache import Dataset
@@ -20,28 +34,14 @@ from fedorbit.learning.backends import Backend, make_trainer, resolve_backend
 from fedorbit.learning.engine import Engine, LocalEngine
 from fedorbit.learning.jobs import SgdSettings, TrainingData, standardisation
 from fedorbit.learning.models import ModelSpec, model_spec
-from fedorbit.learning.ray_worker import ImagesOnNodes, Workshop, probe
+from fedorbit.learning.ray.node import ImagesOnNodes, TrainingSetup, probe
 from fedorbit.learning.torch_trainer import Trainer
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.places import Place
 from fedorbit.orbits.plan import ContactPlan
 from fedorbit.orbits.service import Service
 from fedorbit.orbits.visibility import Schedule
-from fedorbit.presence import Presence
 from fedorbit.progress import Progress
-from fedorbit.scenario import (
-    build_constellation,
-    build_hardware,
-    build_partition,
-    build_places,
-    build_plan,
-    build_presence,
-    build_schedule,
-    build_service,
-    has_rates,
-    image_shape,
-    load_dataset,
-)
 from fedorbit.user_code import allowed_code
 
 NOTHING = np.empty(0, dtype=np.int64)
@@ -65,7 +65,7 @@ class World:
     spec: ModelSpec
     data: TrainingData
     initial_model: NDArray[np.float32]
-    presence: Presence
+    activity: Activity
     in_contact: Callable[[], NDArray[np.bool_]]
     """Contacts `[round, satellite, station]` of orbits in the schedule; sampled when needed."""
     hardware: Hardware | None = None
@@ -77,7 +77,7 @@ class World:
     def orbits_present(self) -> NDArray[np.bool_]:
         """Orbits that are there, `[round, orbit]`."""
         rounds = np.arange(self.schedule.rounds)
-        return self.presence.orbits_during(rounds, self.partition.orbit_of_satellite)
+        return self.activity.orbits_during(rounds, self.partition.orbit_of_satellite)
 
     @property
     def tau_max(self) -> int:
@@ -115,22 +115,22 @@ class World:
             finally:
                 local.close(cancel=True)
             return
-        from fedorbit.learning.ray_engine import RayEngine
+        from fedorbit.learning.ray.engine import RayEngine
 
         with ray_cluster(section.ray_address) as ray:
-            remote = RayEngine(ray, self.workshop(trainer), section.workers)
+            remote = RayEngine(ray, self.setup(trainer), section.workers)
             try:
                 yield remote
             finally:
                 remote.close(cancel=True)
 
-    def workshop(self, trainer: Trainer) -> Workshop:
+    def setup(self, trainer: Trainer) -> TrainingSetup:
         """Describe to a cluster what it needs to do this machine's jobs."""
         data, images_on_nodes = self.data, None
         if self.config.engine.ray_data == "path":
             images_on_nodes = ImagesOnNodes.of(self.dataset)
             data = replace(data, images=data.images[:0])
-        return Workshop(
+        return TrainingSetup(
             data=data,
             images_on_nodes=images_on_nodes,
             seed=self.config.seed,
@@ -159,7 +159,7 @@ class World:
             visible=self.schedule.visible,
             servers=len(self.config.stations),
             in_contact=self.in_contact,
-            presence=self.presence,
+            activity=self.activity,
             tau_max=self.tau_max,
             plan=TrainingPlan(
                 training.epochs, training.intra_rounds, training.rate, training.rate_decay
@@ -184,7 +184,7 @@ def build_world(
             f"of the contacts, got {config.run.rounds}; raise schedule.rounds"
         )
     constellation = build_constellation(config)
-    presence = build_presence(config, constellation)
+    activity = build_activity(config, constellation)
     places = build_places(config)
     if plan is None:
         plan = build_plan(config, constellation, progress)
@@ -194,7 +194,7 @@ def build_world(
             f"{plan.servers} stations, and its configuration has {constellation.satellites} and "
             f"{len(places)}; start again with --out"
         )
-    active_plan = plan.restricted(presence, config.schedule.round_s)
+    active_plan = plan.restricted(activity, config.schedule.round_s)
     schedule = build_schedule(config, constellation, active_plan)
     dataset = load_dataset(config, progress)
     partition = build_partition(config, dataset, constellation, progress)
@@ -224,11 +224,11 @@ def build_world(
             labels=dataset.labels,
             scale=scale,
             shift=shift,
-            parts=(*partition.train, *_pools(partition, presence)),
+            parts=(*partition.train, *_pools(partition, activity)),
             everything=everything,
         ),
         initial_model=spec.initial_vector(config.seed),
-        presence=presence,
+        activity=activity,
         in_contact=lambda: _contacts(active_plan, schedule, constellation.orbit_of_satellite),
         hardware=build_hardware(config, constellation, progress),
         service=service,
@@ -306,14 +306,14 @@ def _images(config: Config, dataset: Dataset) -> Any:
     return np.asarray(dataset.images) if config.engine.kind == "ray" else dataset.images.copy()
 
 
-def _pools(partition: Partition, presence: Presence) -> list[NDArray[np.int64]]:
+def _pools(partition: Partition, activity: Activity) -> list[NDArray[np.int64]]:
     """Samples of all who are there, per segment between events, as centralised training needs.
 
     Like samples of further satellites; without events there is no need of them.
     """
-    if presence.satellites.all():
+    if activity.satellites.all():
         return []
     return [
         np.sort(np.concatenate([partition.train[k] for k in np.flatnonzero(there)] or [NOTHING]))
-        for there in presence.satellites
+        for there in activity.satellites
     ]

@@ -160,7 +160,7 @@ def _positions(world: World) -> dict[str, Any]:
         np.tile(satellites, len(rounds)), np.repeat(times_s, len(satellites))
     )
     shape = len(rounds), len(satellites)
-    there = world.presence.during(rounds)[:, satellites]
+    there = world.activity.during(rounds)[:, satellites]
     seen = world.active_plan.satellites_in_view(times_s, satellites)
     latitude_deg, longitude_deg = latitude_longitude_deg(r_ecef_km)
     away = {} if there.all() else {"away": [np.flatnonzero(~row).tolist() for row in there]}

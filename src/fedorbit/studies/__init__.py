@@ -22,9 +22,9 @@ A study's folder, `studies/NAME` unless told otherwise:
     .study/RUN.log.txt      the same for a run on a cluster
 """
 
-from fedorbit.studies.copies import export, take_over
+from fedorbit.studies.export import export, take_over
 from fedorbit.studies.formats import as_csv, as_json, latex, markdown
-from fedorbit.studies.ray_tasks import OnRay
+from fedorbit.studies.ray.executor import OnRay
 from fedorbit.studies.runner import Progress, run, status
 from fedorbit.studies.study import Study, load_study, shipped_names, study_text, write_study
 from fedorbit.studies.tables import StudyTable, table

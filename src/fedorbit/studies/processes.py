@@ -19,7 +19,7 @@ from typing import Self
 from fedorbit.learning.engine import default_workers
 from fedorbit.stopping import listening_again
 from fedorbit.studies import folders
-from fedorbit.studies.places import TICK_S, Ended
+from fedorbit.studies.executors import TICK_S, Ended
 from fedorbit.user_code import allowed_code
 
 PROCESS_BYTES = 600_000_000

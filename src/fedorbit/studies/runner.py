@@ -14,11 +14,11 @@ from fedorbit.simulation.manifest import refuse_links
 from fedorbit.simulation.outside import refuse_connections
 from fedorbit.simulation.tracking import connect
 from fedorbit.studies import folders
+from fedorbit.studies.executors import Ended, Executor
 from fedorbit.studies.folders import RunState, state_of
 from fedorbit.studies.grid import Cell
-from fedorbit.studies.places import Ended, Places
 from fedorbit.studies.processes import LocalProcesses, default_jobs
-from fedorbit.studies.ray_tasks import OnRay, ray_tasks
+from fedorbit.studies.ray.executor import OnRay, ray_executor
 from fedorbit.studies.study import Study, refuse_other_study, write_study
 from fedorbit.user_code import require_allowed
 
@@ -69,7 +69,7 @@ def run(
         remove_leftovers(folder, folder / folders.HIDDEN, older_than_s=LONG_WRITTEN_S)
     for tracking in {cell.config.tracking for cell in missing}:
         connect(tracking)  # what is wrong with a tracker is said once, not by every run
-    places = _places(study, folder, missing, jobs, ray)
+    executor = _executor(study, folder, missing, jobs, ray)
     write_study(study, folder)
     for cell in missing:
         with replacing(folders.planned_config(folder, cell.slug)) as partial:
@@ -77,16 +77,16 @@ def run(
     if missing:
         if watch is not None:  # a cluster takes its time to answer
             watch(Progress(status(study, folder), None))
-        with places as found:
+        with executor as found:
             _Runner(study, folder, missing, found, watch).work()
     return status(study, folder)
 
 
-def _places(
+def _executor(
     study: Study, out: Path, missing: list[Cell], jobs: int | None, ray: OnRay | None
-) -> AbstractContextManager[Places]:
+) -> AbstractContextManager[Executor]:
     if ray is not None:
-        return ray_tasks(study, out, missing, ray, jobs)
+        return ray_executor(study, out, missing, ray, jobs)
     image_bytes = max((_image_bytes(study, cell) for cell in missing), default=0)
     threads = {cell.slug: cell.config.engine.workers for cell in missing}
     at_once = jobs or default_jobs(image_bytes, max([1, *threads.values()]))
@@ -107,9 +107,14 @@ def _image_bytes(study: Study, cell: Cell) -> int:
 
 class _Runner:
     def __init__(
-        self, study: Study, out: Path, missing: list[Cell], places: Places, watch: Watcher | None
+        self,
+        study: Study,
+        out: Path,
+        missing: list[Cell],
+        executor: Executor,
+        watch: Watcher | None,
     ) -> None:
-        self._study, self._out, self._places, self._watch = study, out, places, watch
+        self._study, self._out, self._executor, self._watch = study, out, executor, watch
         self._cells = {cell.slug: cell for cell in missing}
         self._waiting = deque(missing)
         self._open = set(self._cells)
@@ -120,18 +125,18 @@ class _Runner:
     def work(self) -> None:
         """Go on until every run is done or has failed."""
         while self._assign() or self._held:
-            for ended in self._places.news():
+            for ended in self._executor.news():
                 self._note(ended)
             self._look_after_held()
             if self._watch is not None:
                 self._watch(self._progress())
 
     def _assign(self) -> bool:
-        """Begin as many runs as there are places; return whether any is under way."""
-        while self._waiting and self._places.busy < self._places.at_once:
+        """Begin as many runs as the executor takes; return whether any is under way."""
+        while self._waiting and self._executor.busy < self._executor.at_once:
             cell = self._waiting.popleft()
-            self._places.begin(cell.slug, len(self._waiting))
-        return self._places.busy > 0
+            self._executor.begin(cell.slug, len(self._waiting))
+        return self._executor.busy > 0
 
     def _note(self, ended: Ended) -> None:
         cell = self._cells[ended.slug]
@@ -140,7 +145,7 @@ class _Runner:
         elif ended.outcome == "lost":
             self._losses[cell.slug] += 1
             times = self._losses[cell.slug]
-            if times <= self._places.retries:
+            if times <= self._executor.retries:
                 self._waiting.appendleft(cell)
             else:
                 told = (
@@ -175,7 +180,7 @@ class _Runner:
             else s
             for s in states
         ]
-        return Progress(states, time_left_s(states, self._places.at_once))
+        return Progress(states, time_left_s(states, self._executor.at_once))
 
 
 def time_left_s(states: Sequence[RunState], jobs: int) -> float | None:

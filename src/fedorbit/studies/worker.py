@@ -22,6 +22,7 @@ from fedorbit.errors import FedOrbitError
 from fedorbit.simulation import runs
 from fedorbit.simulation.manifest import CONFIG
 from fedorbit.stopping import StopRequested
+from fedorbit.studies.executors import Outcome
 from fedorbit.studies.folders import (
     as_started,
     claim,
@@ -29,7 +30,6 @@ from fedorbit.studies.folders import (
     planned_config,
     write_failure,
 )
-from fedorbit.studies.places import Outcome
 from fedorbit.user_code import allow_code, described
 
 GRACE_S = 60.0

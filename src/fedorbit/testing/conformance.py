@@ -274,7 +274,7 @@ class MethodConformance:
             state, epochs = self.method.start(fleet), [0, 0, 0]
             for t in range(world.schedule.rounds):
                 state = self.method.round(state, fleet.at(t))
-                for orbit in {0, 1, 2} - set(fleet.at(t).orbits.present):
+                for orbit in {0, 1, 2} - set(fleet.at(t).orbits.active):
                     assert fleet.ledger.epochs[orbit] == epochs[orbit], f"round {t}"
                 epochs = list(fleet.ledger.epochs)
             assert fleet.ledger.unlinked_bytes == 0

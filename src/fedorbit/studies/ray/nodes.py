@@ -12,9 +12,10 @@ from types import ModuleType
 from typing import Any
 
 from fedorbit.errors import ClusterError
-from fedorbit.studies import folders, ray_worker
+from fedorbit.studies import folders
 from fedorbit.studies.grid import Cell
-from fedorbit.studies.ray_worker import Fitness, Needs
+from fedorbit.studies.ray import node
+from fedorbit.studies.ray.node import Fitness, Needs
 from fedorbit.studies.schema import ResourcesSection
 
 CHECK_TIMEOUT_S = 120.0
@@ -75,7 +76,7 @@ def _probe(needs: Needs) -> Iterator[Needs]:
 
 def _ask(ray: ModuleType, nodes: Sequence[Node], needs: Needs) -> list[tuple[str, Fitness]]:
     """Let every node look; one that is lost meanwhile is left out."""
-    ask = ray.remote(num_cpus=0, max_retries=0)(ray_worker.inspect)
+    ask = ray.remote(num_cpus=0, max_retries=0)(node.inspect)
     tasks = {
         ask.options(scheduling_strategy=on_node(ray, node["NodeID"])).remote(needs): _name(node)
         for node in nodes

@@ -1,19 +1,19 @@
 import numpy as np
 import pytest
 
-from fedorbit.config import Config, load_config
-from fedorbit.errors import ConfigError
-from fedorbit.scenario import (
+from fedorbit.build import (
+    build_activity,
     build_constellation,
     build_hardware,
     build_partition,
-    build_presence,
     build_split,
     has_rates,
     image_shape,
     load_dataset,
     partition_scheme,
 )
+from fedorbit.config import Config, load_config
+from fedorbit.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_the_configured_swath_decides_who_sees_what(override, passes: int, unsee
     assert len(partition.unseen_train) + len(partition.unseen_test) == unseen
 
 
-def presence_of(*events: dict) -> list[list[int]]:
+def active_of(*events: dict) -> list[list[int]]:
     """Satellites that are there in rounds 0 to 4; 3 orbits of 2."""
     config = Config.model_validate(
         {
@@ -48,8 +48,8 @@ def presence_of(*events: dict) -> list[list[int]]:
             "events": events,
         }
     )
-    presence = build_presence(config, build_constellation(config))
-    return [np.flatnonzero(there).tolist() for there in presence.during(range(5))]
+    activity = build_activity(config, build_constellation(config))
+    return [np.flatnonzero(there).tolist() for there in activity.during(range(5))]
 
 
 def leave(t: int, **subject: int) -> dict:
@@ -79,7 +79,7 @@ ALL = [0, 1, 2, 3, 4, 5]
     ],
 )  # fmt: skip
 def test_events_decide_who_is_there(events, expected) -> None:
-    assert presence_of(*events) == expected
+    assert active_of(*events) == expected
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_events_decide_who_is_there(events, expected) -> None:
 )
 def test_an_event_must_concern_somebody_at_some_time(event, message: str) -> None:
     with pytest.raises(ConfigError) as error:
-        presence_of(leave(0, orbit=1), event)
+        active_of(leave(0, orbit=1), event)
     assert message in str(error.value)
 
 

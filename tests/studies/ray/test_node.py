@@ -12,10 +12,10 @@ from fedorbit.data.cache import cache_root
 from fedorbit.simulation.records import read_records
 from fedorbit.studies import load_study
 from fedorbit.studies.folders import claim, planned_config, read_failure
-from fedorbit.studies.parcels import Mirror, Parcel
-from fedorbit.studies.ray_return import ReturnedFiles
-from fedorbit.studies.ray_worker import Answer, Home, Needs, Order, do, inspect
+from fedorbit.studies.ray.node import Answer, Home, Needs, Order, do, inspect
+from fedorbit.studies.ray.retrieval import ReturnedFiles
 from fedorbit.studies.runner import dumps
+from fedorbit.studies.sync import Mirror, Parcel
 from tests.simulation.test_runs import timeless
 from tests.studies import small
 

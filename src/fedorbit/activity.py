@@ -1,4 +1,4 @@
-"""Which satellites are there in which round: some are lost, others are launched on the way."""
+"""Active satellites, round by round: some are lost, others are launched during a run."""
 
 import math
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Presence:
+class Activity:
     """Segments of rounds between events. Memory grows with events, not with rounds."""
 
     begins: Ints
     """First round of every segment; that of the first is 0."""
     satellites: Flags
-    """Who is there, `[segment, satellite]`."""
+    """Whether a satellite is active, `[segment, satellite]`."""
 
     @classmethod
-    def of_everybody(cls, satellites: int) -> "Presence":
-        """Everybody is there all the time."""
+    def always(cls, satellites: int) -> "Activity":
+        """All satellites are active in all rounds."""
         return cls(np.zeros(1, dtype=np.int64), np.ones((1, satellites), dtype=np.bool_))
 
     def segment(self, t: int) -> int:
@@ -29,11 +29,11 @@ class Presence:
         return int(self._segments(t))
 
     def during(self, rounds: ArrayLike) -> Flags:
-        """Who is there in the given rounds, `[round, satellite]`."""
+        """Whether satellites are active in the given rounds, `[round, satellite]`."""
         return self.satellites[self._segments(rounds)]
 
     def active(self, rounds: ArrayLike, satellite: int) -> Flags:
-        """Tell whether one satellite is there in the given rounds."""
+        """Whether one satellite is active in the given rounds."""
         return np.asarray(self.satellites[self._segments(rounds), satellite])
 
     def worked_until_s(
@@ -60,7 +60,7 @@ class Presence:
         return np.logical_or.reduceat(self.satellites, first_of_orbit, axis=1)
 
     def orbits_during(self, rounds: ArrayLike, orbit_of_satellite: Ints) -> Flags:
-        """Orbits that are there in the given rounds, `[round, orbit]`."""
+        """Whether orbits are active in the given rounds, `[round, orbit]`."""
         return self.orbits(orbit_of_satellite)[self._segments(rounds)]
 
     def _segments(self, rounds: ArrayLike) -> Ints:

@@ -14,8 +14,8 @@ from fedorbit import __version__
 from fedorbit.data import cache
 from fedorbit.learning import kernel
 from fedorbit.studies import folders
-from fedorbit.studies.parcels import Mirror, Parcel, unpack
-from fedorbit.studies.places import Outcome
+from fedorbit.studies.executors import Outcome
+from fedorbit.studies.sync import Mirror, Parcel, unpack
 from fedorbit.studies.worker import do_run
 from fedorbit.user_code import allow_code, allowed_code
 

@@ -1,6 +1,6 @@
 """What a process of a Ray cluster does: one job at a time, on one thread.
 
-A process opens the workshop of a run once and keeps it. The images lie in the node's object store,
+A process opens the setup of a run once and keeps it. The images lie in the node's object store,
 shared by all processes of the node and never copied; or in a folder of the node, memory-mapped.
 """
 
@@ -73,7 +73,7 @@ class ImagesOnNodes:
 
 
 @dataclass(frozen=True, eq=False)
-class Workshop:
+class TrainingSetup:
     """All that a process needs to do any job of a run."""
 
     data: TrainingData
@@ -166,12 +166,12 @@ def _fields(each: Any) -> dict[str, Any]:
     return {field.name: getattr(each, field.name) for field in fields(each) if field.init}
 
 
-def train(workshop: list[Any], jobs: list[SentJob], *vectors: NDArray[Any]) -> list[Trained]:
+def train(setup: list[Any], jobs: list[SentJob], *vectors: NDArray[Any]) -> list[Trained]:
     """Do jobs one after the other, with the vectors that came beside them.
 
-    The reference to the workshop comes in a list, which keeps Ray from loading it for every task.
+    The reference to the setup comes in a list, which keeps Ray from loading it for every task.
     """
-    trainer, data, seed = _opened(workshop[0])
+    trainer, data, seed = _opened(setup[0])
     trained = []
     for sent in jobs:
         job = sent.opened(vectors)
@@ -179,9 +179,9 @@ def train(workshop: list[Any], jobs: list[SentJob], *vectors: NDArray[Any]) -> l
     return trained
 
 
-def evaluate(workshop: list[Any], model: Vector, samples: NDArray[np.int64]) -> tuple[int, float]:
+def evaluate(setup: list[Any], model: Vector, samples: NDArray[np.int64]) -> tuple[int, float]:
     """Return how many samples are classified right, and the sum of their losses."""
-    return _opened(workshop[0])[0].evaluate(model, samples)
+    return _opened(setup[0])[0].evaluate(model, samples)
 
 
 @lru_cache(maxsize=1)  # a process works for one run at a time
@@ -189,6 +189,6 @@ def _opened(reference: Any) -> tuple[Trainer, TrainingData, int]:
     import ray
 
     torch.set_num_threads(1)
-    workshop: Workshop = ray.get(reference)
-    trainer, data = workshop.open()
-    return trainer, data, workshop.seed
+    setup: TrainingSetup = ray.get(reference)
+    trainer, data = setup.open()
+    return trainer, data, setup.seed

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from fedorbit.cluster import answers
 from fedorbit.errors import ClusterError, FedOrbitError
-from fedorbit.learning import ray_worker
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.programs import LOOK_AROUND_S, Program, Task, run_programs
-from fedorbit.learning.ray_worker import SentJob, Workshop
+from fedorbit.learning.ray import node
+from fedorbit.learning.ray.node import SentJob, TrainingSetup
 
 Result = TypeVar("Result")
 Answer = TypeVar("Answer")
@@ -38,17 +38,17 @@ HEAD_PATIENCE_S, CPU_PATIENCE_S = 20.0, 60.0
 class RayEngine:
     """Tasks on the cluster that this process belongs to."""
 
-    def __init__(self, ray: ModuleType, workshop: Workshop, workers: int = 0) -> None:
-        self.backend: str = workshop.backend
+    def __init__(self, ray: ModuleType, setup: TrainingSetup, workers: int = 0) -> None:
+        self.backend: str = setup.backend
         self._ray = ray
         self._asked = workers
-        self._data = workshop.data
+        self._data = setup.data
         self._address: str = ray.get_runtime_context().gcs_address
         self._own_node = _own_node(ray)
-        self._workshop = [ray.put(workshop)]
+        self._workshop = [ray.put(setup)]
         # By default Ray prefers the node that has the models, the driver's, and lets others idle.
         as_task = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")
-        self._train, self._evaluate = as_task(ray_worker.train), as_task(ray_worker.evaluate)
+        self._train, self._evaluate = as_task(node.train), as_task(node.evaluate)
         self._in_use: dict[int, dict[int, tuple[NDArray[Any], Any]]] = {}
         """References to the vectors of each program's batch, by the vector's identity."""
         self._lost_since: float | None = None

@@ -7,9 +7,9 @@ import pytest
 
 from fedorbit.errors import ClusterError, ConfigError
 from fedorbit.studies import OnRay, load_study
-from fedorbit.studies.ray_nodes import _refuse_mixed_kernels, runs_at_once
-from fedorbit.studies.ray_tasks import ray_tasks
-from fedorbit.studies.ray_worker import Fitness
+from fedorbit.studies.ray.executor import ray_executor
+from fedorbit.studies.ray.node import Fitness
+from fedorbit.studies.ray.nodes import _refuse_mixed_kernels, runs_at_once
 from fedorbit.studies.schema import ResourcesSection
 
 
@@ -56,6 +56,6 @@ def test_gpus_come_whole_or_as_a_part_of_one(tmp_path: Any, gpus: float) -> None
     study = load_study("ablation", quick=True)
     with (
         pytest.raises(ConfigError, match="a whole number or a part of one, got 1 and"),
-        ray_tasks(study, tmp_path, study.runs, OnRay(gpus=gpus), None),
+        ray_executor(study, tmp_path, study.runs, OnRay(gpus=gpus), None),
     ):
         pass

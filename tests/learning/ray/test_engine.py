@@ -12,10 +12,11 @@ import pytest
 
 from fedorbit.cluster import ray_cluster
 from fedorbit.errors import ClusterError
-from fedorbit.learning import kernel, ray_worker
+from fedorbit.learning import kernel
 from fedorbit.learning.jobs import LocalJob, Trained
-from fedorbit.learning.ray_engine import RayEngine
-from fedorbit.learning.ray_worker import ImagesOnNodes
+from fedorbit.learning.ray import node
+from fedorbit.learning.ray.engine import RayEngine
+from fedorbit.learning.ray.node import ImagesOnNodes
 from fedorbit.learning.rules import Coupled, Rule, Sgd
 from fedorbit.methods import make_method
 from fedorbit.simulation.world import World
@@ -77,7 +78,7 @@ def test_an_orbits_model_goes_out_once_for_all_its_satellites(
     ray: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = small_world(satellites_per_plane=3)
-    engine = RayEngine(ray, on_cluster(world).workshop(world.trainer()))
+    engine = RayEngine(ray, on_cluster(world).setup(world.trainer()))
     sent, put = [], ray.put
     monkeypatch.setattr(ray, "put", lambda value: sent.append(value) or put(value))
 
@@ -135,14 +136,14 @@ def test_every_rule_travels_as_it_is(ray: ModuleType, backend: str) -> None:
 def test_all_nodes_train_though_one_has_the_models(
     ray: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def say_where(workshop, jobs, *vectors):
+    def say_where(setup, jobs, *vectors):
         time.sleep(0.03)
         node = bytes.fromhex(ray.get_runtime_context().get_node_id())
         return [Trained(np.frombuffer(node, np.uint8).astype(np.float32), 1)] * len(jobs)
 
-    monkeypatch.setattr(ray_worker, "train", say_where)
+    monkeypatch.setattr(node, "train", say_where)
     world = small_world(satellites_per_plane=8)
-    engine = RayEngine(ray, on_cluster(world).workshop(world.trainer()))
+    engine = RayEngine(ray, on_cluster(world).setup(world.trainer()))
 
     def program(orbit: int):
         large = np.zeros(100_000, np.float32)  # lies in the object store of one node
@@ -160,16 +161,16 @@ def test_all_nodes_train_though_one_has_the_models(
 
 def test_a_node_that_would_give_other_bits_is_refused(ray: ModuleType) -> None:
     world = small_world()
-    workshop = replace(on_cluster(world).workshop(world.trainer()), probe="of another processor")
-    engine = RayEngine(ray, workshop)
+    setup = replace(on_cluster(world).setup(world.trainer()), probe="of another processor")
+    engine = RayEngine(ray, setup)
     with pytest.raises(ClusterError, match="does not train to the same bits as the machine"):
         engine.evaluate([world.initial_model], [world.partition.test[0]])
 
 
 def test_a_node_with_another_fedorbit_is_refused(ray: ModuleType) -> None:
     world = small_world()
-    workshop = replace(on_cluster(world).workshop(world.trainer()), version="0.0.1")
-    engine = RayEngine(ray, workshop)
+    setup = replace(on_cluster(world).setup(world.trainer()), version="0.0.1")
+    engine = RayEngine(ray, setup)
     with pytest.raises(ClusterError, match=r"and the run was started with 0\.0\.1; install the"):
         engine.evaluate([world.initial_model], [world.partition.test[0]])
 

@@ -20,7 +20,7 @@ class Ended:
     """For a lost one: how its process ended, in a sentence that begins with "its"."""
 
 
-class Places(Protocol):
+class Executor(Protocol):
     """Does several runs at a time."""
 
     retries: int

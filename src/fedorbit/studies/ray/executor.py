@@ -15,12 +15,13 @@ from typing import Any, Literal
 from fedorbit.cluster import answers, ray_cluster
 from fedorbit.data.catalog import SYNTHETIC
 from fedorbit.errors import ClusterError, ConfigError
-from fedorbit.studies import folders, ray_worker
+from fedorbit.studies import folders
+from fedorbit.studies.executors import TICK_S, Ended
 from fedorbit.studies.grid import Cell
-from fedorbit.studies.places import TICK_S, Ended
-from fedorbit.studies.ray_nodes import check_nodes, runs_at_once
-from fedorbit.studies.ray_return import ReturnedFiles, returned_files
-from fedorbit.studies.ray_worker import Answer, Home, Needs, Order
+from fedorbit.studies.ray import node
+from fedorbit.studies.ray.node import Answer, Home, Needs, Order
+from fedorbit.studies.ray.nodes import check_nodes, runs_at_once
+from fedorbit.studies.ray.retrieval import ReturnedFiles, returned_files
 from fedorbit.studies.schema import ResourcesSection
 from fedorbit.studies.study import Study
 
@@ -45,7 +46,7 @@ class OnRay:
 
 
 @contextmanager
-def ray_tasks(
+def ray_executor(
     study: Study, out: Path, cells: Sequence[Cell], wanted: OnRay, jobs: int | None
 ) -> "Iterator[RayTasks]":
     """Join the cluster, see that its nodes can do these runs, and stop them in the end."""
@@ -97,7 +98,7 @@ class RayTasks:
         self._resources, self._jobs = resources, jobs
         # No retries of Ray's own: it would keep them to itself.
         task = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)
-        self._do = task(ray_worker.do)
+        self._do = task(node.do)
         self._slugs: dict[Any, str] = {}
         self._held: list[Ended] = []
         self._head: str = ray.get_runtime_context().gcs_address

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fedorbit.activity import Activity
 from fedorbit.config import Config
 from fedorbit.config.images import DirichletSection, GroundTrackSection, PathologicalSection
 from fedorbit.config.schema import (
@@ -34,7 +35,6 @@ from fedorbit.orbits.service import LinkRates, Service, contact_seconds
 from fedorbit.orbits.sunlight import sunlit_seconds
 from fedorbit.orbits.swath import count_passes
 from fedorbit.orbits.visibility import Schedule, round_times_s
-from fedorbit.presence import Presence
 from fedorbit.progress import Progress, SilentProgress
 from fedorbit.randomness import generator
 
@@ -60,7 +60,7 @@ def build_places(config: Config) -> tuple[Place, ...]:
     return tuple(Place(**station.model_dump()) for station in config.stations)
 
 
-def build_presence(config: Config, constellation: Constellation) -> Presence:
+def build_activity(config: Config, constellation: Constellation) -> Activity:
     """Work out from the events which satellites are there in which round.
 
     A satellite is there while neither itself nor its orbit is away.
@@ -94,7 +94,7 @@ def build_presence(config: Config, constellation: Constellation) -> Presence:
             what, index = event.subject
             there[what][index] = event.kind == "join"
         row[:] = there["satellite"] & there["orbit"][constellation.orbit_of_satellite]
-    return Presence(np.array(list(segments), dtype=np.int64), satellites)
+    return Activity(np.array(list(segments), dtype=np.int64), satellites)
 
 
 def search_contacts(

@@ -12,9 +12,9 @@ from fedorbit.config import load_config
 from fedorbit.config.files import dumps
 from fedorbit.config.inputs import copy_name, input_files, with_files
 from fedorbit.studies import folders
-from fedorbit.studies.parcels import Mirror, Parcel, unpack
-from fedorbit.studies.ray_nodes import on_node
-from fedorbit.studies.ray_worker import Order
+from fedorbit.studies.ray.node import Order
+from fedorbit.studies.ray.nodes import on_node
+from fedorbit.studies.sync import Mirror, Parcel, unpack
 
 
 @contextmanager

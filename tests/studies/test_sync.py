@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedorbit.studies.parcels import Mirror, unpack
+from fedorbit.studies.sync import Mirror, unpack
 
 RUN = "run"
 METHOD = f"{RUN}/fedavg"

@@ -1,0 +1,1 @@
+"""Studies on a Ray cluster: one task per run, on nodes that were checked before."""
