@@ -10,7 +10,7 @@ import fedorbit as fo
 from fedorbit.config import Config, load_config
 from fedorbit.errors import DataError, ElementSetError, ModelError, RunError
 from fedorbit.learning.models import model_spec
-from fedorbit.simulation import claim, runs
+from fedorbit.simulation import run_folder, runs
 from fedorbit.testing import small_world
 from tests.orbits.element_files import made_satellite, tle_text
 from tests.simulation.test_runs import StopAfter, small, timeless
@@ -41,7 +41,7 @@ def test_a_folder_is_held_while_the_world_is_built(
 def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("kept")
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / claim.LOCK).symlink_to(tmp_path / "precious")
+    (tmp_path / "run" / run_folder.LOCK).symlink_to(tmp_path / "precious")
     with pytest.raises(OSError, match="symbolic link"):
         fo.run(small(run=QUICK), tmp_path / "run")
     assert (tmp_path / "precious").read_text() == "kept"
@@ -51,10 +51,10 @@ def test_two_starts_without_a_folder_get_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with claim.new_folder(None) as first, claim.new_folder(None) as second:
+    with run_folder.new_folder(None) as first, run_folder.new_folder(None) as second:
         assert (first, second) == (Path("runs/1"), Path("runs/2"))
     (tmp_path / "runs" / "3").write_text("a file")
-    with claim.new_folder(None) as third:
+    with run_folder.new_folder(None) as third:
         assert third == Path("runs/4")
 
 
@@ -62,14 +62,14 @@ def test_a_lock_that_was_removed_is_no_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another start may fail, and remove folder and lock, just after we opened the lock."""
-    original = claim.fcntl.flock
+    original = run_folder.fcntl.flock
 
     def after_the_other_failed(lock: object, how: int) -> None:
-        (tmp_path / claim.LOCK).unlink()
+        (tmp_path / run_folder.LOCK).unlink()
         original(lock, how)
 
-    monkeypatch.setattr(claim.fcntl, "flock", after_the_other_failed)
-    with pytest.raises(RunError, match="another process"), claim.only_one(tmp_path):
+    monkeypatch.setattr(run_folder.fcntl, "flock", after_the_other_failed)
+    with pytest.raises(RunError, match="another process"), run_folder.only_one(tmp_path):
         pass
 
 
