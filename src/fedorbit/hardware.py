@@ -11,7 +11,7 @@ BITS_PER_BYTE = 8
 Floats = NDArray[np.float64]
 
 
-def transfer_s(size_bytes: int, rate_mbps: float | None) -> float:
+def transfer_s(size_bytes: float, rate_mbps: float | None) -> float:
     """Seconds to send some bytes."""
     return 0.0 if rate_mbps is None else BITS_PER_BYTE * size_bytes / (1e6 * rate_mbps)
 

@@ -44,7 +44,7 @@ def onboard_of(activity: Activity | None = None, **hardware: Any) -> Onboard:
         SAMPLES,
         ORBIT_OF_SATELLITE,
         activity or Activity.always(3),
-        model_bytes=125_000,
+        parameters=31_250,
     )
 
 
@@ -86,9 +86,9 @@ def test_exchanging_models_takes_time() -> None:
     # 125 kB are 1 Mbit: half a second at 2 Mbit/s, out and back between two satellites.
     onboard = onboard_of(isl_mbps=2.0)
     granted(onboard, jobs(3, 0, 1), jobs(1, 2))
-    onboard.exchange(0, models=1, others=1)
+    onboard.exchange(0, values=31_250, others=1)
     granted(onboard, jobs(1, 0, 1, rule=Coupled(MODEL, 0.5)))  # two models: 2 x 10 s and 2 x 1 s
-    onboard.exchange(0, models=2, others=1)
+    onboard.exchange(0, values=62_500, others=1)
     onboard.begin(1)
     assert onboard.record() == {"onboard_s": [31.0 + 22.0, 20.0]}
 
@@ -107,16 +107,16 @@ def test_a_deadline_leaves_time_to_exchange_models() -> None:
     # Of 100 s, exchanges of 20 s each are kept free: 2 x 1 Mbit at 0.1 Mbit/s.
     onboard = onboard_of(deadline=True, isl_mbps=0.1)
     assert granted(onboard, jobs(6, 0, 1, to_come=1)) == [[3, 6]]  # 60 s in two halves: 3 passes
-    onboard.exchange(0, models=1, others=1)
+    onboard.exchange(0, values=31_250, others=1)
     assert granted(onboard, jobs(6, 0, 1)) == [[3, 6]]  # 30 + 20 s are over, 50 - 20 are left
-    onboard.exchange(0, models=1, others=1)
+    onboard.exchange(0, values=31_250, others=1)
     onboard.begin(1)
     assert onboard.record()["onboard_s"] == [100.0, 0.0]
 
 
 def test_who_cannot_do_one_epoch_in_a_round_sits_out() -> None:
     slow = Hardware(np.array([0.09, 4.0, 2.0]), 100.0, deadline=True)
-    onboard = Onboard(slow, SAMPLES, ORBIT_OF_SATELLITE, Activity.always(3), 4)
+    onboard = Onboard(slow, SAMPLES, ORBIT_OF_SATELLITE, Activity.always(3), 1)
     assert onboard.able(0).tolist() == [False, True, True]  # 10 / 0.09 s
     unhurried = Onboard(
         Hardware(slow.samples_per_s, 100.0),

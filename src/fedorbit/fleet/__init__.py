@@ -4,17 +4,21 @@ from fedorbit.fleet.fleet import Fleet, TrainingPlan
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, Ledger
 from fedorbit.fleet.network import Mail
 from fedorbit.fleet.now import Now, Window
-from fedorbit.fleet.onboard import Onboard
+from fedorbit.fleet.onboard import ONE_MODEL, Needs, Onboard
+from fedorbit.fleet.orbits import Rules
 from fedorbit.fleet.training import Finished
 
 __all__ = [
     "BYTES_PER_PARAMETER",
+    "ONE_MODEL",
     "Finished",
     "Fleet",
     "Ledger",
     "Mail",
+    "Needs",
     "Now",
     "Onboard",
+    "Rules",
     "TrainingPlan",
     "Window",
 ]

@@ -17,7 +17,7 @@ from fedorbit.fleet.keeping import Arrays
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, Ledger
 from fedorbit.fleet.network import Flags, Links, Network
 from fedorbit.fleet.now import Now
-from fedorbit.fleet.onboard import Onboard
+from fedorbit.fleet.onboard import ONE_MODEL, Needs, Onboard
 from fedorbit.fleet.roster import Ints, Rosters
 from fedorbit.fleet.training import Training
 from fedorbit.hardware import Hardware
@@ -59,7 +59,7 @@ class Fleet:
         links: Links,
         round_s: float,
         hardware: Hardware | None = None,
-        models_trained: int = 1,
+        needs: Needs = ONE_MODEL,
     ) -> None:
         """`visible[slot, orbit]`; `in_contact()` returns contacts `[slot, satellite, server]`."""
         self.layout, self.plan, self.links, self.tau_max = layout, plan, links, tau_max
@@ -89,8 +89,8 @@ class Fleet:
                 class_counts.sum(axis=1),
                 orbit_of_satellite,
                 activity,
-                BYTES_PER_PARAMETER * layout.size,
-                models_trained,
+                layout.size,
+                needs,
             )
         self.training = Training(
             engine, self.rosters, orbit_of_satellite, round_s, self.onboard, self.ledger

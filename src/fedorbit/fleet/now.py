@@ -142,7 +142,7 @@ class Now:
         epochs = self.fleet.plan.epochs if epochs is None else epochs
         if self.fleet.onboard is not None:
             orbit = int(self.fleet.orbit_of_satellite[satellite])
-            self.fleet.onboard.ask(orbit, self.t, rule.models * epochs, 1)
+            self.fleet.onboard.ask(orbit, self.t, rule.passes * epochs, 1)
         rate = self.rate if rate is None else rate
         return LocalJob(satellite, start, epochs, rate, (self.t, 0, purpose), rule)
 

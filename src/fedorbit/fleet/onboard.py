@@ -1,19 +1,20 @@
 """Time and energy on board, round by round: what satellites can do, and what it costs them.
 
-A *pass* is one epoch of one model over a satellite's n_k samples; it takes n_k / speed seconds and
+A *pass* is one gradient of each of a satellite's n_k samples; it takes n_k / speed seconds and
 training_w times as many joules. In a round a satellite can do the passes that fit into the round
 (with a deadline) and that its charge at the round's beginning pays for (with a battery). What the
 Sun brings during a round can be spent from the next round on, so that no charge is spent before it
 exists, whenever in the round the Sun shines.
 
-- A satellite that cannot do a single pass for each of the method's models is not among the trainers
-  of the round.
+- A satellite that cannot do one epoch of all that the method trains (`Method.passes`) is not among
+  the trainers of the round.
 - If a round asks for more passes than there are, all that a satellite has to do in it is cut by
   the same share, to whole epochs, and to one where that would be none and there is enough for it;
   what rounding leaves over is for later intra-orbit rounds, or stays in the battery.
 - An orbit waits for its slowest satellite before it exchanges models.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from fedorbit.activity import Activity
 from fedorbit.errors import RunError
+from fedorbit.fleet.ledger import BYTES_PER_PARAMETER
 from fedorbit.fleet.roster import Ints
 from fedorbit.hardware import Floats, Hardware, transfer_s
 from fedorbit.learning.jobs import LocalJob
@@ -32,6 +34,18 @@ ROUNDING = 1e-9
 """An epoch that fits but for rounding errors fits."""
 LATE_S = 1e-3
 """No orbit is late by less than a millisecond."""
+
+
+class Needs(NamedTuple):
+    """What a method needs of a satellite that trains, at least."""
+
+    passes: int = 1
+    """Gradient evaluations per sample, for one epoch of all that it trains."""
+    exchanged: float = 1.0
+    """Models that it sends to the satellites of its orbit, and gets back."""
+
+
+ONE_MODEL = Needs()
 
 
 @dataclass
@@ -45,7 +59,7 @@ class Tally:
     onboard_s: list[float] = field(default_factory=list)
     """Since the last record, the longest round."""
     epochs_asked: list[int] = field(default_factory=list)
-    """Since the last record, epochs of all satellites that the method wanted, times models."""
+    """Since the last record, epochs of all satellites that the method wanted, times passes."""
     epochs_done: list[int] = field(default_factory=list)
     """Of these, the ones that were trained."""
     longest_s: list[float] = field(default_factory=list)
@@ -71,16 +85,16 @@ class Onboard:
         samples: Ints,
         orbit_of_satellite: Ints,
         activity: Activity,
-        model_bytes: int,
-        models_trained: int = 1,
+        parameters: int,
+        needs: Needs = ONE_MODEL,
     ) -> None:
+        """`parameters`: of the model. `needs`: of the method, of every satellite that trains."""
         self.hardware = hardware
         self._samples = samples
         self._pass_s: Floats = samples / hardware.samples_per_s
         self._orbit_of_satellite = orbit_of_satellite
         self._activity = activity
-        self._model_bytes = model_bytes
-        self._models_trained = models_trained
+        self._parameters, self._needs = parameters, needs
         self._first_of_orbit = np.searchsorted(
             orbit_of_satellite, np.arange(orbit_of_satellite[-1] + 1)
         )
@@ -175,14 +189,15 @@ class Onboard:
         return np.where(there, np.minimum(charged_j, power.battery_j), charge_j)
 
     def _who_is_able(self, t: int, charge_j: Floats) -> NDArray[np.bool_]:
-        """Satellites that have time and charge for a pass of every model."""
+        """Satellites that have time and charge for what the method needs of them."""
         able = np.ones(len(self._samples), dtype=np.bool_)
-        hardware, models = self.hardware, self._models_trained
-        training_s = models * self._pass_s
+        hardware, needs = self.hardware, self._needs
+        training_s = needs.passes * self._pass_s
         if hardware.deadline:
             there = self._activity.during(t)
             in_orbit = np.add.reduceat(there.astype(np.int64), self._first_of_orbit)
-            exchange_s = self.exchange_s(models) * np.maximum(in_orbit - 1, 0)
+            values = needs.exchanged * self._parameters
+            exchange_s = self.exchange_s(values) * np.maximum(in_orbit - 1, 0)
             busy_s = training_s + exchange_s[self._orbit_of_satellite]
             able &= busy_s <= hardware.round_s * (1.0 + ROUNDING)
         if hardware.power is not None:
@@ -191,12 +206,12 @@ class Onboard:
 
     # --- Training -------------------------------------------------------------------------------
 
-    def exchange_s(self, models: int) -> float:
+    def exchange_s(self, values: float) -> float:
         """Seconds that aggregating an orbit takes for every satellite but the first: out and back.
 
-        The models go one after the other, as along a chain of neighbours.
+        Values of the satellites go one after the other, as along a chain of neighbours.
         """
-        return 2 * models * transfer_s(self._model_bytes, self.hardware.isl_mbps)
+        return 2 * transfer_s(BYTES_PER_PARAMETER * values, self.hardware.isl_mbps)
 
     def grant(
         self, wave: Sequence[list[LocalJob]], satellites_of_orbit: Ints
@@ -237,7 +252,7 @@ class Onboard:
 
     def _affordable(self, job: LocalJob) -> int:
         """Epochs of a job that the satellite's charge pays for."""
-        power, epoch_s = self.hardware.power, job.models * float(self._pass_s[job.satellite])
+        power, epoch_s = self.hardware.power, self.training_s(replace(job, epochs=1))
         if power is None or not epoch_s:
             return job.epochs
         left_j = self._charge_j[job.satellite] - self._drawn_j[job.satellite]
@@ -245,46 +260,45 @@ class Onboard:
 
     def training_s(self, job: LocalJob) -> float:
         """Seconds that a job takes on board."""
-        return float(job.models * job.epochs * self._pass_s[job.satellite])
+        images = job.images(int(self._samples[job.satellite]))
+        return float(images / self.hardware.samples_per_s[job.satellite])
 
-    def exchange(self, orbit: int, models: int, others: int) -> None:
-        """Book the time that the satellites of an orbit take to bring their models together."""
-        self._elapsed_s[orbit] += others * self.exchange_s(models)
+    def exchange(self, orbit: int, values: int, others: int) -> None:
+        """Book the time that the satellites of an orbit take to bring their values together."""
+        self._elapsed_s[orbit] += others * self.exchange_s(values)
 
     def _rations(
         self, orbit: int, groups: list[list[LocalJob]], neighbours: int
     ) -> dict[int, "_Ration"]:
         """What each satellite can do of all that it is asked for in the rest of the round."""
         hardware, power = self.hardware, self.hardware.power
-        wanted: dict[int, int] = {}
-        one_each: dict[int, int] = {}
+        wanted_s: dict[int, float] = defaultdict(float)
+        one_each_s: dict[int, float] = defaultdict(float)
         left_s = hardware.round_s - self._elapsed_s[orbit] if hardware.deadline else np.inf
         for jobs in groups:
             times = 1 + jobs[0].to_come
-            left_s -= times * neighbours * self.exchange_s(jobs[0].models)
+            left_s -= times * neighbours * self.exchange_s(jobs[0].rule.exchanged(self._parameters))
             for job in jobs:
-                passes = job.models * job.epochs * (1 + job.to_come)
-                wanted[job.satellite] = wanted.get(job.satellite, 0) + passes
-                one_each[job.satellite] = one_each.get(job.satellite, 0) + job.models
+                wanted_s[job.satellite] += self.training_s(job) * (1 + job.to_come)
+                one_each_s[job.satellite] += self.training_s(replace(job, epochs=1))
         rations = {}
-        for satellite, passes in wanted.items():
+        for satellite, training_s in wanted_s.items():
             can_s = left_s
             if power is not None:
                 left_j = self._charge_j[satellite] - self._drawn_j[satellite]
                 can_s = min(can_s, left_j / power.training_w)
-            pass_s = self._pass_s[satellite]
-            can = max(can_s, 0.0) / pass_s if pass_s else np.inf
+            can_s = max(can_s, 0.0)
             rations[satellite] = _Ration(
-                share=can / passes if passes else 1.0,
-                least=int(can + ROUNDING >= one_each[satellite]),
+                share=can_s / training_s if training_s else 1.0,
+                least=int(can_s * (1.0 + ROUNDING) >= one_each_s[satellite]),
             )
         return rations
 
     def _book(self, orbit: int, job: LocalJob) -> None:
         if self.hardware.power is not None:
             self._drawn_j[job.satellite] += self.hardware.power.training_w * self.training_s(job)
-        self._tally.epochs_done[orbit] += job.models * job.epochs
-        self._tally.done += job.models * job.epochs
+        self._tally.epochs_done[orbit] += job.rule.passes * job.epochs
+        self._tally.done += job.rule.passes * job.epochs
         self._samples_trained[orbit] += job.epochs * int(self._samples[job.satellite])
 
     # --- Records and checkpoints ------------------------------------------------------------------

@@ -3,6 +3,7 @@
 The satellites of an orbit reach each other, and the ground reaches an orbit through any of them.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from fedorbit.learning.rules import PLAIN, Rule
 
 if TYPE_CHECKING:
     from fedorbit.fleet.fleet import Fleet
+
+Rules = Rule | Callable[[int], Rule]
+"""A rule for all satellites, or a function that returns that of a satellite."""
 
 
 class OrbitTier:
@@ -106,21 +110,23 @@ class OrbitTier:
         intra_round: int = 0,
         intra_rounds: int = 1,
         purpose: int = 0,
-        rule: Rule = PLAIN,
+        rule: Rules = PLAIN,
+        samples: int | None = None,
     ) -> list[LocalJob]:
         """Make one job for each satellite of `trainers(orbit)`, all from one model.
 
         `purpose` distinguishes several trainings of one round, such as Ditto's two models. Where
-        time or power is short, it is divided evenly among the `intra_rounds`.
+        time or power is short, it is divided evenly among the `intra_rounds`. `rule` may be a
+        function of the satellite. `samples` limits those of an epoch.
         """
         key, to_come = (self.t, intra_round, purpose), max(intra_rounds - intra_round - 1, 0)
         jobs = [
-            LocalJob(satellite, start, epochs, rate, key, rule, to_come)
+            LocalJob(satellite, start, epochs, rate, key, _rule(rule, satellite), to_come, samples)
             for satellite in self.trainers(orbit)
         ]
-        if self.fleet.onboard is not None:
-            asked = len(self._roster.trainers[orbit])
-            self.fleet.onboard.ask(orbit, self.t, rule.models * epochs, asked)
+        if self.fleet.onboard is not None and (asked := self._roster.trainers[orbit]):
+            passes = _rule(rule, asked[0]).passes * epochs
+            self.fleet.onboard.ask(orbit, self.t, passes, len(asked))
         return jobs
 
     def train(self, orbit: int, start: Vector, **settings: Any) -> Program[list[Trained]]:
@@ -131,18 +137,20 @@ class OrbitTier:
         jobs = self.jobs(orbit, start, **settings)
         trained = yield jobs
         if any(result.steps for result in trained):
-            self.exchange(orbit, jobs[0].models)
+            self.exchange(orbit, jobs[0].rule.exchanged(self.fleet.layout.size))
         return trained
 
-    def exchange(self, orbit: int, models: int = 1) -> None:
-        """Bring models of all satellites together and hand the result back, over ISLs.
+    def exchange(self, orbit: int, values: int | None = None) -> None:
+        """Bring vectors of all satellites together and hand the result back, over ISLs.
 
-        An orbit of N active satellites sends N - 1 models out and N - 1 back.
+        An orbit of N active satellites sends N - 1 vectors out and N - 1 back. `values` is the
+        length of each, that of a model unless given.
         """
+        values = self.fleet.layout.size if values is None else values
         others = int(self._roster.satellites_of_orbit[orbit]) - 1
-        self.fleet.ledger.book("isl", 2 * others * models * self.fleet.layout.size)
+        self.fleet.ledger.book("isl", 2 * others * values)
         if self.fleet.onboard is not None:
-            self.fleet.onboard.exchange(orbit, models, others)
+            self.fleet.onboard.exchange(orbit, values, others)
 
     def effort(self, orbit: int, planned: int) -> float:
         """Epochs per sample that an orbit did in this round, of those planned."""
@@ -177,3 +185,7 @@ class OrbitTier:
             "exchange models with now.orbits.reachable only",
         )
         return linked
+
+
+def _rule(rule: Rules, satellite: int) -> Rule:
+    return rule if isinstance(rule, Rule) else rule(satellite)

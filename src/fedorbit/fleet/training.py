@@ -145,10 +145,10 @@ class Training:
             roster = self._rosters.at(job.key[0])
             pooled = self._is_pooled(job)
             samples = roster.samples.sum() if pooled else roster.samples[job.satellite]
-            self._ledger.samples_trained += job.models * job.epochs * int(samples)
+            self._ledger.samples_trained += job.images(int(samples))
             orbits = roster.orbits if pooled else [int(self._orbit_of_satellite[job.satellite])]
             for orbit in orbits:
-                epochs[orbit] = max(epochs[orbit], job.models * job.epochs)
+                epochs[orbit] = max(epochs[orbit], job.rule.passes * job.epochs)
         for orbit, most in epochs.items():
             self._ledger.epochs[orbit] += most
 

@@ -38,11 +38,13 @@ class LocalJob:
     rule: Rule = PLAIN
     to_come: int = 0
     """Trainings like this one that follow in the same round, for rationing of time on board."""
+    samples: int | None = None
+    """Samples of each epoch, the first ones of its random order; None: all of the satellite's."""
 
-    @property
-    def models(self) -> int:
-        """How many models it trains."""
-        return self.rule.models
+    def images(self, samples: int) -> int:
+        """How many images it trains on if its satellite has so many samples: a measure of time."""
+        used = samples if self.samples is None else min(self.samples, samples)
+        return self.rule.passes * self.epochs * used
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +71,8 @@ def batch_order(data: TrainingData, job: LocalJob, seed: int) -> NDArray[np.int6
     samples = data.samples_of(job.satellite)
     rng = generator(seed, "batches", job.satellite, *job.key)
     order = np.tile(samples, (job.epochs, 1))
-    return rng.permuted(order, axis=1, out=order)
+    rng.permuted(order, axis=1, out=order)
+    return order if job.samples is None else np.ascontiguousarray(order[:, : job.samples])
 
 
 def standardisation(

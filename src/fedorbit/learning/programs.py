@@ -83,7 +83,7 @@ def run_programs(
 
 def job_images(job: LocalJob, data: TrainingData) -> int:
     """How long a job takes, in images."""
-    return job.models * job.epochs * len(data.samples_of(job.satellite))
+    return job.images(len(data.samples_of(job.satellite)))
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ Departures: v and alpha belong to an orbit; satellites train them and the orbit 
 samples. alpha moves at the learning rate of the round, without momentum, decay or clipping.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from pydantic import Field
 
-from fedorbit.fleet import Fleet, Now
+from fedorbit.fleet import Fleet, Needs, Now
 from fedorbit.learning.engine import Program
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import Coupled
@@ -31,9 +31,12 @@ from fedorbit.methods.steps import average_at_ground, hand_out, load_launched, w
 class APFL(Method):
     """Mix a model of the orbit's own with the global one, in a share that is learned."""
 
-    models_trained: ClassVar[int] = 2
-
     initial_alpha: float = Field(0.5, ge=0, le=1, description="first share of the own model")
+
+    @property
+    def needs(self) -> Needs:
+        """Two models, coupled."""
+        return Needs(passes=2, exchanged=2)
 
     def start(self, fleet: Fleet) -> State:
         """All orbits have w(0) twice, mixed in equal parts."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from fedorbit.fleet import Fleet, Now
+from fedorbit.fleet import ONE_MODEL, Fleet, Needs, Now
 from fedorbit.learning.parameters import Vector
 
 State = dict[str, NDArray[Any]]
@@ -28,9 +28,6 @@ class Method(BaseModel, ABC):
 
     model_config = METHOD_CONFIG
 
-    models_trained: ClassVar[int] = 1
-    """Models that a satellite trains in a round; one without time or power for an epoch of each,
-    where these are limited, sits the round out."""
     serves: ClassVar[Serves] = "orbit"
     """For which nodes `models` has a row: one for everyone, or one for each orbit or satellite."""
 
@@ -45,6 +42,14 @@ class Method(BaseModel, ABC):
     @abstractmethod
     def models(self, state: State) -> Vector:
         """Return the inference models, one row for each that `serves` names."""
+
+    @property
+    def needs(self) -> Needs:
+        """What a satellite must be able to do in a round, to be among the trainers of its orbit.
+
+        Where time or power on board is limited, others sit the round out.
+        """
+        return ONE_MODEL
 
     def facts(self, state: State, now: Now) -> dict[str, Any]:
         """Return what the summary should tell after the last round, such as beta."""

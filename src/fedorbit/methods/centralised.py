@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from fedorbit.fleet import Fleet, Now
+from fedorbit.fleet import Fleet, Needs, Now
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import Method, Serves, State
 
@@ -16,10 +16,14 @@ from fedorbit.methods.base import Method, Serves, State
 class Centralised(Method):
     """One model on the data of all satellites."""
 
-    models_trained: ClassVar[int] = 0  # by satellites
     serves: ClassVar[Serves] = "everyone"
 
     epochs: int = Field(1, ge=1, le=1000, description="epochs per round over all samples")
+
+    @property
+    def needs(self) -> Needs:
+        """Nothing: it does not train on board."""
+        return Needs(passes=0, exchanged=0)
 
     def start(self, fleet: Fleet) -> State:
         """One model."""

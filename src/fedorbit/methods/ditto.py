@@ -9,12 +9,10 @@ for E_base epochs in visible rounds and the orbit averages by samples, as it doe
 Another `effort` is spent on each of the two models.
 """
 
-from typing import ClassVar
-
 import numpy as np
 from pydantic import Field
 
-from fedorbit.fleet import Fleet, Now
+from fedorbit.fleet import Fleet, Needs, Now
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import Sgd
 from fedorbit.methods.base import State
@@ -25,11 +23,14 @@ from fedorbit.methods.steps import average_at_ground, hand_out, load_launched, t
 class Ditto(MatchedEffort):
     """Personal orbit models pulled toward a FedAvg model trained in parallel."""
 
-    models_trained: ClassVar[int] = 2
-
     lambda_: float = Field(
         0.1, ge=0, alias="lambda", description="strength of the pull toward the global model"
     )
+
+    @property
+    def needs(self) -> Needs:
+        """Two models, one after the other."""
+        return Needs(passes=2, exchanged=2)
 
     def start(self, fleet: Fleet) -> State:
         """All orbits have w(0), as global and as personal model."""

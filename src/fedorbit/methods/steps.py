@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedorbit.fleet import Now
+from fedorbit.fleet import Now, Rules
 from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
-from fedorbit.learning.rules import PLAIN, Rule
+from fedorbit.learning.rules import PLAIN
 from fedorbit.methods.base import State
 from fedorbit.methods.effort import Work
 
@@ -45,7 +45,7 @@ def train_orbit(
     work: Work | None = None,
     *,
     rate: float | None = None,
-    rule: Rule = PLAIN,
+    rule: Rules = PLAIN,
     purpose: int = 0,
     combine: Combine = mean_by_samples,
 ) -> Program[Vector]:

@@ -65,7 +65,7 @@ def run_rounds(
     `run_id` is what all files that are written here carry, from the run's manifest.
     """
     config = world.config
-    fleet = world.fleet(engine, method.models_trained)
+    fleet = world.fleet(engine, method.needs)
     if fleet.onboard is not None:
         complain_of_idle_satellites(fleet.onboard)
     evaluator = evaluator_of(world, engine, method.serves)

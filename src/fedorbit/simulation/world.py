@@ -28,7 +28,7 @@ from fedorbit.config import Config
 from fedorbit.data.cache import Dataset
 from fedorbit.data.partition import Partition
 from fedorbit.errors import ConfigError, RunError
-from fedorbit.fleet import BYTES_PER_PARAMETER, Fleet, Onboard, TrainingPlan
+from fedorbit.fleet import BYTES_PER_PARAMETER, ONE_MODEL, Fleet, Needs, Onboard, TrainingPlan
 from fedorbit.hardware import Hardware
 from fedorbit.learning.backends import Backend, make_trainer, resolve_backend
 from fedorbit.learning.engine import Engine, LocalEngine
@@ -144,7 +144,7 @@ class World:
             allowed_code=allowed_code(),
         )
 
-    def fleet(self, engine: Engine, models_trained: int = 1) -> Fleet:
+    def fleet(self, engine: Engine, needs: Needs = ONE_MODEL) -> Fleet:
         """Return the world as a method may see it, with nothing spent yet.
 
         On board, time and power are looked after for a method that trains so many models.
@@ -167,7 +167,7 @@ class World:
             links=self.config.run.links,
             round_s=self.config.schedule.round_s,
             hardware=self.hardware,
-            models_trained=models_trained,
+            needs=needs,
         )
 
 

@@ -35,7 +35,7 @@ def snapshots(
     method: Method, world: World, workers: int = 1, resume: Snapshot | None = None
 ) -> list[Snapshot]:
     """Play to the end; return snapshots before the first and after every round."""
-    with fleet_of(world, workers, method.models_trained) as fleet:
+    with fleet_of(world, workers, method.needs) as fleet:
         taken = [resume or Snapshot(0, method.start(fleet), *fleet.saved())]
         fleet.restore(taken[0].world, taken[0].arrays)
         for t in range(taken[0].round, world.schedule.rounds):
@@ -104,10 +104,10 @@ def counted_messages() -> Iterator[dict[str, int]]:
         count("from_ground", model.size, orbit in orbits.visible)
         return download(orbits, orbit, model)
 
-    def counted_exchange(orbits: OrbitTier, orbit: int, models: int = 1) -> None:
+    def counted_exchange(orbits: OrbitTier, orbit: int, values: int | None = None) -> None:
         others = len(orbits.satellites(orbit)) - 1
-        count("isl", 2 * others * models * orbits.fleet.layout.size)
-        exchange(orbits, orbit, models)
+        count("isl", 2 * others * (orbits.fleet.layout.size if values is None else values))
+        exchange(orbits, orbit, values)
 
     with (
         mock.patch.object(Network, "send", counted_send),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.config import Config
-from fedorbit.fleet import Fleet
+from fedorbit.fleet import ONE_MODEL, Fleet, Needs
 from fedorbit.learning.engine import LocalEngine
 from fedorbit.simulation.world import World, build_world
 
@@ -77,11 +77,11 @@ def small_world(
 
 
 @contextmanager
-def fleet_of(world: World, workers: int = 1, models_trained: int = 1) -> Iterator[Fleet]:
+def fleet_of(world: World, workers: int = 1, needs: Needs = ONE_MODEL) -> Iterator[Fleet]:
     """Lend a fleet for a while."""
     engine = LocalEngine(world.trainer(), world.data, world.config.seed, workers)
     try:
-        yield world.fleet(engine, models_trained)
+        yield world.fleet(engine, needs)
     finally:
         engine.close()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,8 +97,17 @@ class KernelJob(Protocol):
 class Rule(ABC):
     """A local update. Derive a frozen dataclass (`eq=False`, since arrays do not compare)."""
 
-    models: ClassVar[int] = 1
-    """How many models it trains: a measure of computing and of what is exchanged."""
+    @property
+    def passes(self) -> int:
+        """Gradient evaluations per sample and epoch: a measure of computing."""
+        return 1
+
+    def exchanged(self, size: int) -> int:
+        """Values of a result that others need: what a satellite sends in an exchange.
+
+        `size` is the number of the model's parameters.
+        """
+        return size
 
     @property
     def vectors(self) -> dict[str, NDArray[Any]]:

@@ -7,7 +7,7 @@ the gradient g at the mixture alpha v + (1 - alpha) w; alpha moves against <g, v
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import torch
 
@@ -21,10 +21,17 @@ from fedorbit.learning.rules.base import KernelJob, Rule, TorchJob, Trained
 class Coupled(Rule):
     """The job's start is w. `extra` has the trained `personal` (v) and `alpha`."""
 
-    models: ClassVar[int] = 2
-
     personal: Vector
     alpha: float
+
+    @property
+    def passes(self) -> int:
+        """Both models need a gradient of every batch."""
+        return 2
+
+    def exchanged(self, size: int) -> int:
+        """Both models."""
+        return 2 * size
 
     def untouched(self) -> dict[str, Any]:
         """Both as they were."""

@@ -37,6 +37,10 @@ class Sgd(Rule):
         if self.part is not None:
             check_part(self.part)
 
+    def exchanged(self, size: int) -> int:
+        """What moved: the rest is as it was at the start."""
+        return span_of(self.part, size).count
+
     def with_torch(self, job: TorchJob) -> Trained:
         """Train in PyTorch."""
         w, step = job.tensor(job.start), job.step(self.part)
