@@ -13,14 +13,15 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from fedorbit.config import load_config
 from fedorbit.learning.jobs import LocalJob, Trained
 from fedorbit.learning.torch_trainer import Trainer
-from fedorbit.methods.fedorbit import FedOrbit
-from fedorbit.simulation.loop import NobodyWatches, run_rounds
+from fedorbit.simulation.loop import NobodyWatches
 from fedorbit.simulation.records import Record
-from fedorbit.simulation.world import World, build_world
+from fedorbit.simulation.runs import run
+from fedorbit.simulation.world import World
 
 
 class Clock:
@@ -46,27 +47,16 @@ class Clock:
         return result
 
 
-class ClockedWorld(World):
-    """A world whose trainer is timed."""
-
-    clock: Clock
-
-    def trainer(self) -> Trainer:
-        object.__setattr__(self, "clock", Clock(super().trainer()))
-        return self.clock
-
-
 class Balance(NobodyWatches):
     """Tells after every round where the time of all rounds so far went."""
 
-    def __init__(self, world: ClockedWorld) -> None:
-        self.world = world
+    clock: Clock
 
     def begin(self, method: str, rounds_done: int, rounds: int) -> None:
         self.since = time.process_time()
 
     def round_done(self, t: int, record: Record | None) -> None:
-        clock, whole_s = self.world.clock, time.process_time() - self.since
+        clock, whole_s = self.clock, time.process_time() - self.since
         training, evaluation = 100 * clock.train_s / whole_s, 100 * clock.evaluate_s / whole_s
         print(
             f"{t + 1} rounds, {clock.samples / (t + 1):,.0f} samples each: the loop costs "
@@ -77,10 +67,16 @@ class Balance(NobodyWatches):
 
 
 def main(dataset: str, rounds: int, preset: str) -> None:
-    changes = [f"data.name={dataset}", f"run.rounds={rounds}", "engine.workers=1"]
-    world = ClockedWorld(**vars(build_world(load_config(preset, changes))))
-    with tempfile.TemporaryDirectory() as folder, world.engine() as engine:
-        run_rounds(world, engine, "fedorbit", FedOrbit(), Path(folder), "benchmark", Balance(world))
+    changes = ["run.method=fedorbit", f"data.name={dataset}", f"run.rounds={rounds}"]
+    balance, make_trainer = Balance(), World.trainer
+
+    def timed(world: World) -> Clock:
+        balance.clock = Clock(make_trainer(world))
+        return balance.clock
+
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(World, "trainer", timed):
+        config = load_config(preset, [*changes, "engine.workers=1"])
+        run(config, Path(folder) / "run", progress=balance)
 
 
 if __name__ == "__main__":
