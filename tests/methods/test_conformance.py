@@ -8,9 +8,14 @@ from fedorbit.methods.apfl import APFL
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
+from fedorbit.methods.fedrep import FedRep
 from fedorbit.methods.local import Local
+from fedorbit.methods.per_fedavg import PerFedAvg
+from fedorbit.methods.pfedme import PFedMe
+from fedorbit.methods.scaffold import Scaffold
 from fedorbit.testing import MethodConformance
 
 
@@ -39,6 +44,58 @@ class TestFedAvgWithEffort(MethodConformance):
 
 class TestFedProx(MethodConformance):
     method = FedProx(mu=0.5)
+
+
+class TestScaffold(MethodConformance):
+    method = Scaffold()
+
+
+class TestScaffoldOfOrbits(MethodConformance):
+    method = Scaffold(clients="orbit", unheard="zero", server_rate=0.5)
+
+
+class TestScaffoldByTorch(MethodConformance):
+    method = Scaffold()
+    backend = "torch"
+
+
+class TestFedNova(MethodConformance):
+    method = FedNova()
+
+
+class TestFedNovaWithEffort(MethodConformance):
+    method = FedNova(mu=0.5, effort="always")
+
+
+class TestPFedMe(MethodConformance):
+    method = PFedMe(inner_steps=2)
+
+
+class TestPFedMeByTorch(MethodConformance):
+    method = PFedMe(inner_steps=2, beta=0.5)
+    backend = "torch"
+
+
+class TestPerFedAvg(MethodConformance):
+    method = PerFedAvg()
+
+
+class TestPerFedAvgHessianFree(MethodConformance):
+    method = PerFedAvg(variant="hf", adapt_steps=2)
+
+
+class TestPerFedAvgByTorch(MethodConformance):
+    method = PerFedAvg(variant="hf", adapt_epochs=1)
+    backend = "torch"
+
+
+class TestFedRep(MethodConformance):
+    method = FedRep()
+
+
+class TestFedRepByTorch(MethodConformance):
+    method = FedRep(head="classifier", effort="visible")
+    backend = "torch"
 
 
 class TestAPFL(MethodConformance):

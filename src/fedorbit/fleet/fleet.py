@@ -27,12 +27,14 @@ from fedorbit.learning.parameters import ParameterLayout, Vector
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What all methods share: E_base epochs, and the rate eta_t = rate x decay^t."""
+    """What all methods share: E_base epochs, the rate eta_t = rate x decay^t, SGD's settings."""
 
     epochs: int = 5
     intra_rounds: int = 1
     initial_rate: float = 0.01
     rate_decay: float = 0.998
+    batch: int = 64
+    momentum: float = 0.9
 
     def rate(self, t: int) -> float:
         """Learning rate of round t."""

@@ -13,9 +13,14 @@ from fedorbit.methods.base import Method, State
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
+from fedorbit.methods.fedrep import FedRep
 from fedorbit.methods.local import Local
+from fedorbit.methods.per_fedavg import PerFedAvg
+from fedorbit.methods.pfedme import PFedMe
+from fedorbit.methods.scaffold import Scaffold
 from fedorbit.methods.steps import weighted_mean
 from fedorbit.user_code import load_object
 
@@ -42,8 +47,13 @@ METHODS: dict[str, type[Method]] = {
     "centralised": Centralised,
     "fedavg": FedAvg,
     "fedprox": FedProx,
+    "scaffold": Scaffold,
+    "fednova": FedNova,
     "apfl": APFL,
     "ditto": Ditto,
+    "pfedme": PFedMe,
+    "per_fedavg": PerFedAvg,
+    "fedrep": FedRep,
     "fedorbit": FedOrbit,
 }
 

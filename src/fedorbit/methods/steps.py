@@ -47,6 +47,7 @@ def train_orbit(
     rate: float | None = None,
     rule: Rules = PLAIN,
     purpose: int = 0,
+    samples: int | None = None,
     combine: Combine = mean_by_samples,
 ) -> Program[Vector]:
     """Train an orbit's satellites from one model and combine them, once per intra-orbit round."""
@@ -61,6 +62,7 @@ def train_orbit(
             intra_rounds=intra_rounds,
             purpose=purpose,
             rule=rule,
+            samples=samples,
         )
         model = combine(now, orbit, model, trained)
         del trained  # before the next ones arrive
@@ -82,6 +84,25 @@ def average_at_ground(now: Now, trained: dict[int, Vector], otherwise: Vector) -
     orbits = sorted(trained)
     uploads = [now.orbits.upload(orbit, trained[orbit]) for orbit in orbits]
     return weighted_mean(uploads, now.orbits.trained_samples[orbits], otherwise)
+
+
+def effective_steps(steps: int, momentum: float, shrink: float = 0.0) -> float:
+    """Return a(tau): the weights that momentum gives to the gradients of a job, summed.
+
+    A job of tau steps moves a model by eta a(tau) times a weighted mean of its gradients, so that
+    displacement / (eta a(tau)) is that mean. A pull toward the start of strength mu makes gradients
+    fade: `shrink` is eta mu. Without it a(tau) = [tau - rho (1 - rho^tau) / (1 - rho)] / (1 - rho).
+    """
+    velocity = total = 0.0
+    for _ in range(steps):
+        velocity = momentum * velocity + 1.0 - shrink * total
+        total += velocity
+    return total
+
+
+def blend(old: Vector, new: Vector, share: float) -> Vector:
+    """Return (1 - share) old + share new; with a share of 1, `new` to the last bit."""
+    return np.asarray((1.0 - share) * old + share * new, dtype=np.float32)
 
 
 def weighted_mean(

@@ -162,7 +162,12 @@ class World:
             activity=self.activity,
             tau_max=self.tau_max,
             plan=TrainingPlan(
-                training.epochs, training.intra_rounds, training.rate, training.rate_decay
+                training.epochs,
+                training.intra_rounds,
+                training.rate,
+                training.rate_decay,
+                training.batch,
+                training.momentum,
             ),
             links=self.config.run.links,
             round_s=self.config.schedule.round_s,

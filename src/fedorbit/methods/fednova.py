@@ -1,0 +1,105 @@
+"""FedNova: FedAvg that counts every satellite by its samples, however many steps it does.
+
+Wang et al., "Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization",
+2020.
+
+    symbol   here
+    tau_k    steps of satellite k;  a_k = a(tau_k), see `effective_steps`
+    p_k      share of the samples: within the orbit n_k / n_l, at the ground q_l = n_l / n
+    d_k      (w - y_k) / (eta a_k), the satellite's mean gradient
+
+FedAvg moves the model by eta sum p_k a_k d_k: satellites with more steps pull harder, toward the
+optimum of another objective. FedNova moves it by eta (sum p_k a_k) (sum p_k d_k). In two tiers:
+
+    A_l = sum p_k a_k       y_l = w - A_l sum p_k (w - y_k) / a_k            in the orbit
+                            w  <- w - (sum q_l A_l) sum q_l (w - y_l) / A_l  at the ground
+
+which for one intra-orbit round is the flat sum over satellites. With several, y_l goes on from the
+last one and A_l adds up. eta is common to a round and cancels. Steps differ even at equal epochs,
+since samples do.
+
+Departures: `mu` adds FedProx's pull, which here enters before the momentum; a_k accounts for it.
+tau_eff is sum p_k a_k also then. Weight decay counts as gradient. Satellites without steps, for
+want of time or power, have no share. A_l travels with the model, as one value more.
+"""
+
+import numpy as np
+from pydantic import Field
+
+from fedorbit.fleet import Fleet, Now
+from fedorbit.learning.engine import Program
+from fedorbit.learning.jobs import Trained
+from fedorbit.learning.parameters import Vector
+from fedorbit.learning.rules import PLAIN, Sgd
+from fedorbit.methods.base import State
+from fedorbit.methods.effort import MatchedEffort
+from fedorbit.methods.steps import effective_steps, hand_out, load_launched, train_orbit
+
+
+class FedNova(MatchedEffort):
+    """FedAvg of normalised updates."""
+
+    mu: float = Field(0.0, ge=0, description="strength of FedProx's proximal term; 0: none")
+
+    def start(self, fleet: Fleet) -> State:
+        """All orbits have w(0)."""
+        w = fleet.initial_model()
+        return {"global": w, "received": np.tile(w, (fleet.orbits, 1))}
+
+    def round(self, state: State, now: Now) -> State:
+        """Train orbits from the global model and take the normalised mean."""
+        state = load_launched(state, now, "received")
+        w, received, orbits = state["global"], state["received"].copy(), self.participants(now)
+        hand_out(w, received, now, orbits)
+        trained = now.run({orbit: self._train(now, orbit, received[orbit]) for orbit in orbits})
+        uploads, steps = [], []
+        for orbit in orbits:
+            y, a = trained[orbit]
+            sent = now.orbits.upload(orbit, np.append(y, np.float32(a)))
+            uploads.append(sent[:-1])
+            steps.append(float(sent[-1]))
+        w, _ = normalised_mean(w, uploads, steps, now.orbits.trained_samples[orbits])
+        if orbits:
+            hand_out(w, received, now, now.orbits.reachable)
+        return {"global": w, "received": received}
+
+    def _train(self, now: Now, orbit: int, w: Vector) -> Program[tuple[Vector, float]]:
+        """Return y_l and A_l of an orbit."""
+        rule = Sgd(anchor=w, pull=self.mu) if self.mu else PLAIN
+        steps_of_orbit = 0.0
+
+        def combine(now: Now, orbit: int, start: Vector, trained: list[Trained]) -> Vector:
+            nonlocal steps_of_orbit
+            momentum, shrink = now.fleet.plan.momentum, now.rate * self.mu
+            steps = [effective_steps(result.steps, momentum, shrink) for result in trained]
+            samples = now.samples[now.orbits.trainers(orbit)]
+            y, a = normalised_mean(start, [result.model for result in trained], steps, samples)
+            steps_of_orbit += a
+            return y
+
+        work = self.work(orbit, now)
+        y = yield from train_orbit(now, orbit, w, work, rule=rule, combine=combine)
+        return y, steps_of_orbit
+
+    def models(self, state: State) -> Vector:
+        """Every orbit uses the global model it received last."""
+        return state["received"]
+
+
+def normalised_mean(
+    start: Vector, models: list[Vector], steps: list[float], samples: Vector
+) -> tuple[Vector, float]:
+    """Return start - A sum p (start - model) / a with A = sum p a, and A; p over those with steps.
+
+    Summed in double precision and in the given order, as `weighted_mean` is.
+    """
+    shares = np.where(np.array(steps) > 0, samples, 0).astype(np.float64)
+    if not shares.any():
+        return start, 0.0
+    shares /= shares.sum()
+    total = float(shares @ steps)
+    moved = np.zeros(start.shape)
+    for model, a, p in zip(models, steps, shares, strict=True):
+        if p:
+            moved += (p / a) * (start.astype(np.float64) - model)
+    return (start - total * moved).astype(np.float32), total

@@ -1,0 +1,103 @@
+"""FedRep: a common representation, and a head of one's own.
+
+Collins et al., "Exploiting Shared Representations for Personalized Federated Learning", 2021.
+
+    symbol   here
+    phi      body, the parameters [0, b): averaged over orbits
+    h_l      head of orbit l, the parameters [b, P): never leaves the orbit
+
+An orbit that takes part trains its head for E_head epochs while phi stands still, then phi for
+E_body epochs while the head does, and uploads phi_l. The ground averages phi by samples.
+Inference with the pair (phi, h_l).
+
+Departures: the head belongs to an orbit: its satellites average their heads before the body is
+trained, so that a satellite with a single class sees a common head; each half travels once.
+E = E_head + E_body is the run's, with E_body = ceil(E / 3), where the authors use 10 + 1 or 10 + 5.
+An orbit out of view receives no phi, also with ideal links: a head fits the body that it was
+trained on. An orbit that is launched has the ground's phi and the head of w(0).
+"""
+
+import math
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from fedorbit.fleet import Fleet, Needs, Now
+from fedorbit.learning.engine import Program
+from fedorbit.learning.parameters import ParameterLayout, Vector
+from fedorbit.learning.rules import Sgd
+from fedorbit.methods.base import State
+from fedorbit.methods.effort import MatchedEffort, Work
+from fedorbit.methods.steps import average_at_ground, hand_out, load_launched, mean_by_samples
+
+
+class FedRep(MatchedEffort):
+    """Average the body; keep a head in every orbit."""
+
+    head: Literal["last", "classifier"] = Field(
+        "last", description="last layer, or the whole classifier as FedOrbit splits the model"
+    )
+    body_epochs: int | None = Field(
+        None, ge=0, le=1000, description="E_body, of the epochs; unset: a third, rounded up"
+    )
+
+    @property
+    def needs(self) -> Needs:
+        """An epoch of each half; together they are one model."""
+        return Needs(passes=2)
+
+    def start(self, fleet: Fleet) -> State:
+        """All orbits have w(0). The head of `global` stays that of w(0)."""
+        w = fleet.initial_model()
+        return {"global": w, "model": np.tile(w, (fleet.orbits, 1))}
+
+    def round(self, state: State, now: Now) -> State:
+        """Train heads, then bodies, and average the bodies."""
+        state = load_launched(state, now, "model")
+        w, model, orbits = state["global"].copy(), state["model"].copy(), self.participants(now)
+        b = self.body_size(now.fleet.layout)
+        bodies = model[:, :b]  # a view: orbits receive bodies only
+        hand_out(w[:b], bodies, now, orbits)
+        programs = {
+            orbit: self._train(now, orbit, model[orbit], self.work(orbit, now)) for orbit in orbits
+        }
+        for orbit, pair in now.run(programs).items():
+            model[orbit] = pair
+        w[:b] = average_at_ground(now, {orbit: bodies[orbit] for orbit in orbits}, w[:b])
+        hand_out(w[:b], bodies, now, orbits)
+        return {"global": w, "model": model}
+
+    def body_size(self, layout: ParameterLayout) -> int:
+        """Return b, where the head begins."""
+        return layout.classifier.start if self.head == "classifier" else layout.class_rows.min()
+
+    def split(self, epochs: int) -> tuple[int, int]:
+        """Return E_head and E_body."""
+        body = math.ceil(epochs / 3) if self.body_epochs is None else self.body_epochs
+        return max(1, epochs - body), body
+
+    def _train(self, now: Now, orbit: int, pair: Vector, work: Work) -> Program[Vector]:
+        """Train head and body of an orbit in turn, once per intra-orbit round."""
+        if not work.epochs:
+            return pair
+        b, (head_epochs, body_epochs) = self.body_size(now.fleet.layout), self.split(work.epochs)
+        phases = [(head_epochs, slice(b, None)), (body_epochs, slice(0, b))] * work.intra_rounds
+        phases = [(epochs, part) for epochs, part in phases if epochs]
+        for number, (epochs, part) in enumerate(phases):
+            trained = yield from now.orbits.train(
+                orbit,
+                pair,
+                epochs=epochs,
+                rate=now.rate,
+                intra_round=number,
+                intra_rounds=len(phases),
+                rule=Sgd(part=part),
+            )
+            pair, mean = pair.copy(), mean_by_samples(now, orbit, pair, trained)
+            pair[part] = mean[part]  # the other half keeps its bits
+        return pair
+
+    def models(self, state: State) -> Vector:
+        """Every orbit uses the body that it received last, with its own head."""
+        return state["model"]

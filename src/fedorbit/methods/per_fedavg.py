@@ -1,0 +1,97 @@
+"""Per-FedAvg: a global model that is good after one step on one's own data.
+
+Fallah, Mokhtari and Ozdaglar, "Personalized Federated Learning with Theoretical Guarantees: A
+Model-Agnostic Meta-Learning Approach", 2020. FedAvg on F_k(w) = f_k(w - alpha grad f_k(w)), whose
+gradient is (I - alpha H(w)) grad f_k(w - alpha grad f_k(w)). `variant = "fo"` drops the term with
+the Hessian H, `"hf"` takes its product with a vector by finite differences; see `rules/maml.py`.
+
+Training is FedAvg's with that gradient. Then every orbit that received another w adapts it by
+`adapt_steps` steps of rate alpha on its own training data, and uses the result.
+
+Departures: an orbit adapts, not a satellite: each of its satellites takes a batch, and the mean of
+their models is the orbit's step. The three batches of a step are two consecutive ones. The outer
+step is the run's, with momentum, decay, clipping and rate(t). alpha does not decay: it is part of
+the objective. `adapt_epochs` adapts over whole epochs instead of batches, as some libraries do.
+"""
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from fedorbit.fleet import Fleet, Needs, Now
+from fedorbit.learning.parameters import Vector
+from fedorbit.learning.rules import Maml, Rule, Sgd
+from fedorbit.methods.base import State
+from fedorbit.methods.effort import Work
+from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.steps import load_launched, train_orbit
+
+ADAPTING = 1
+"""Purpose of the jobs that adapt; those that train have 0."""
+
+
+class PerFedAvg(FedAvg):
+    """FedAvg of a model that orbits adapt to their own data."""
+
+    alpha: float = Field(0.1, ge=0, le=100, description="rate of the adaptation")
+    variant: Literal["fo", "hf"] = Field(
+        "fo", description="first order, or Hessian-free by finite differences"
+    )
+    adapt_steps: int = Field(1, ge=1, le=1000, description="batches that an orbit adapts on")
+    adapt_epochs: int = Field(
+        0, ge=0, le=1000, description="epochs that it adapts for, instead of batches; 0: batches"
+    )
+
+    @property
+    def needs(self) -> Needs:
+        """Two or four gradients of every sample."""
+        return Needs(passes=self.rule.passes)
+
+    def start(self, fleet: Fleet) -> State:
+        """All orbits have w(0), adapted to nothing."""
+        state = super().start(fleet)
+        return {**state, "adapted": state["received"].copy()}
+
+    def round(self, state: State, now: Now) -> State:
+        """Do a round of FedAvg, and adapt what orbits have received."""
+        before = load_launched(state, now, "received", "adapted")
+        after = super().round({name: before[name] for name in ("global", "received")}, now)
+        received, adapted = after["received"], before["adapted"].copy()
+        news = [
+            orbit
+            for orbit in now.orbits.active
+            if not np.array_equal(received[orbit], state["received"][orbit])
+        ]
+        adapted[news] = received[news]
+        if self.alpha:
+            work = Work(self.adapt_epochs, 1) if self.adapt_epochs else Work(1, self.adapt_steps)
+            programs = {
+                orbit: train_orbit(
+                    now,
+                    orbit,
+                    received[orbit],
+                    work,
+                    rate=self.alpha,
+                    rule=Sgd(momentum=0.0, weight_decay=0.0),
+                    purpose=ADAPTING,
+                    samples=None if self.adapt_epochs else now.fleet.plan.batch,
+                )
+                for orbit in news
+            }
+            for orbit, model in now.run(programs).items():
+                adapted[orbit] = model
+        return {**after, "adapted": adapted}
+
+    @property
+    def rule(self) -> Rule:
+        """What makes a model good after its adaptation."""
+        return Maml(self.alpha, hessian=self.variant == "hf")
+
+    def local(self, w: Vector) -> Rule:
+        """Train for what the model is after its adaptation."""
+        return self.rule
+
+    def models(self, state: State) -> Vector:
+        """Every orbit uses the model that it has adapted."""
+        return state["adapted"]

@@ -1,0 +1,108 @@
+"""pFedMe: personal models as proximal points of a global one.
+
+Dinh, Tran and Nguyen, "Personalized Federated Learning with Moreau Envelopes", 2020. The global
+model minimises the mean of the envelopes F_k(w) = min over theta of f_k(theta) + lambda/2
+|theta - w|^2, whose gradient is lambda (w - theta).
+
+    symbol   here
+    theta_l  personal model of an orbit
+    w_k      a satellite's copy of the global model, w received at first
+    K        inner steps per batch;  kappa = min(1, eta_w lambda)
+
+Per batch: K steps on f(theta; batch) + lambda/2 |theta - w_k|^2, then w_k <- w_k - eta_w lambda
+(w_k - theta) = w_k + kappa (theta - w_k). The orbit averages theta_k and w_k by samples and uploads
+w_l. The ground sets w <- (1 - beta) w + beta mean of w_l. Inference at theta_l.
+
+Departures: the personal model belongs to an orbit and stays there. Only orbits that take part
+train, and they alone receive w. theta starts at w in every round, and continues from batch to
+batch. Both rates default to FedAvg's effective one, rate / (1 - momentum): the published ones,
+without momentum, would move w at least nine times less per round. Inner steps have no momentum, but
+the clip norm and weight decay of the run. Every batch costs K gradients: `training.epochs` is not
+divided by K.
+"""
+
+import numpy as np
+from pydantic import Field
+
+from fedorbit.fleet import Fleet, Needs, Now
+from fedorbit.learning.engine import Program
+from fedorbit.learning.parameters import Vector
+from fedorbit.learning.rules import Moreau
+from fedorbit.methods.base import State
+from fedorbit.methods.effort import MatchedEffort
+from fedorbit.methods.steps import (
+    average_at_ground,
+    blend,
+    hand_out,
+    load_launched,
+    weighted_mean,
+)
+
+
+class PFedMe(MatchedEffort):
+    """Personal orbit models on Moreau envelopes of a global one."""
+
+    lambda_: float = Field(5.0, ge=0, alias="lambda", description="strength of the proximal term")
+    inner_steps: int = Field(5, ge=1, le=1000, description="K, gradient steps per batch")
+    beta: float = Field(1.0, ge=0, le=10, description="step of the ground's model toward the mean")
+    inner_rate: float | None = Field(
+        None, gt=0, le=100, description="rate of theta; unset: rate / (1 - momentum)"
+    )
+    outer_rate: float | None = Field(
+        None, ge=0, le=100, description="eta_w, rate of w; unset: rate / (1 - momentum)"
+    )
+
+    @property
+    def needs(self) -> Needs:
+        """K gradients of every sample; theta and w are exchanged."""
+        return Needs(passes=self.inner_steps, exchanged=2)
+
+    def start(self, fleet: Fleet) -> State:
+        """All orbits have w(0), as global and as personal model."""
+        w = fleet.initial_model()
+        everywhere = np.tile(w, (fleet.orbits, 1))
+        return {"global": w, "received": everywhere, "personal": everywhere.copy()}
+
+    def round(self, state: State, now: Now) -> State:
+        """Train theta and w in every orbit that takes part, and average w."""
+        state = load_launched(state, now, "received", "personal")
+        w, received, orbits = state["global"], state["received"].copy(), self.participants(now)
+        hand_out(w, received, now, orbits)
+        trained = now.run({orbit: self._train(now, orbit, received[orbit]) for orbit in orbits})
+        personal, moved = state["personal"].copy(), {}
+        for orbit in orbits:
+            personal[orbit], moved[orbit] = trained.pop(orbit)
+        w = blend(w, average_at_ground(now, moved, otherwise=w), self.beta)
+        hand_out(w, received, now, orbits)
+        return {"global": w, "received": received, "personal": personal}
+
+    def _train(self, now: Now, orbit: int, w: Vector) -> Program[tuple[Vector, Vector]]:
+        """Return theta_l and w_l of an orbit."""
+        effective = now.rate / (1.0 - now.fleet.plan.momentum)
+        inner = effective if self.inner_rate is None else self.inner_rate
+        outer = effective if self.outer_rate is None else self.outer_rate
+        theta, work = w, self.work(orbit, now)
+        for intra_round in range(work.intra_rounds if work.epochs else 0):
+            rule = Moreau(
+                anchor=w,
+                pull=self.lambda_,
+                repeats=self.inner_steps,
+                follow=min(1.0, outer * self.lambda_),
+            )
+            trained = yield from now.orbits.train(
+                orbit,
+                theta,
+                epochs=work.epochs,
+                rate=inner,
+                intra_round=intra_round,
+                intra_rounds=work.intra_rounds,
+                rule=rule,
+            )
+            samples = now.samples[now.orbits.trainers(orbit)]
+            theta = weighted_mean([result.model for result in trained], samples, otherwise=theta)
+            w = weighted_mean([result.extra["anchor"] for result in trained], samples, otherwise=w)
+        return theta, w
+
+    def models(self, state: State) -> Vector:
+        """Every orbit uses its personal model."""
+        return state["personal"]

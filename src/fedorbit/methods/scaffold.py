@@ -1,0 +1,159 @@
+"""SCAFFOLD: control variates take the drift out of local training.
+
+Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning", 2020.
+
+    symbol   here
+    c_k      control of satellite k: the mean gradient of its last training
+    c        mean of the controls by samples
+    tau_k    steps of a job;  a(tau): what momentum makes of them, see `effective_steps`
+
+A local step follows g(y) + c - c_k. After the job, option II with momentum:
+c_k <- c_k - c + (w - y_k) / (eta a(tau_k)), the weighted mean of the gradients that were met.
+The ground sets w <- w + eta_g (mean of y - w). Inference at the global model received last.
+
+A satellite keeps c_k. Its orbit receives w and c, and uploads the means of y_k and of c_k: twice
+the traffic of FedAvg. The ground keeps the last c_l of every orbit, not increments, so that no
+rounding adds up and satellites may come and go; with constant samples this is the paper's rule.
+
+Departures: a(tau) instead of tau, since with momentum displacement / (eta tau) is no mean gradient.
+Means are by samples. `unheard = "ignore"`: c averages over the satellites that have trained, and
+the first training of a satellite is not corrected; the paper's zeros ("zero") say that unheard
+satellites have no gradient. Option I, a further pass over all data, is left out.
+`clients = "orbit"`: one control per orbit, for fleets whose controls would not fit into memory; a
+is then the mean of a(tau_k) by samples.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fedorbit.fleet import Fleet, Needs, Now
+from fedorbit.learning.engine import Program
+from fedorbit.learning.jobs import Trained
+from fedorbit.learning.parameters import Vector
+from fedorbit.learning.rules import PLAIN, Rule, Sgd
+from fedorbit.methods.base import State
+from fedorbit.methods.effort import MatchedEffort
+from fedorbit.methods.steps import (
+    average_at_ground,
+    blend,
+    effective_steps,
+    hand_out,
+    load_launched,
+    mean_by_samples,
+    train_orbit,
+    weighted_mean,
+)
+
+
+class Scaffold(MatchedEffort):
+    """FedAvg whose local gradients are corrected for drift."""
+
+    server_rate: float = Field(1.0, gt=0, le=10, description="eta_g, step of the ground's model")
+    unheard: Literal["ignore", "zero"] = Field(
+        "ignore", description="control of satellites that never trained: none, or zero"
+    )
+    clients: Literal["satellite", "orbit"] = Field(
+        "satellite", description="what has a control of its own"
+    )
+
+    @property
+    def needs(self) -> Needs:
+        """A model is trained; satellites exchange it, and their controls."""
+        return Needs(exchanged=2 if self.clients == "satellite" else 1)
+
+    def start(self, fleet: Fleet) -> State:
+        """All orbits have w(0); all controls are zero."""
+        w = fleet.initial_model()
+        everywhere = np.tile(w, (fleet.orbits, 1))
+        clients = fleet.satellites if self.clients == "satellite" else fleet.orbits
+        return {
+            "global": w,
+            "received": everywhere,
+            "received_control": np.zeros_like(everywhere),
+            "control": np.zeros((clients, len(w)), dtype=np.float32),
+            "heard": np.zeros(clients, dtype=np.bool_),
+            "uploaded": np.zeros_like(everywhere),
+            "uploaded_samples": np.zeros(fleet.orbits, dtype=np.int64),
+        }
+
+    def round(self, state: State, now: Now) -> State:
+        """Train orbits with corrected gradients, average their models and their controls."""
+        state = load_launched(state, now, "received")
+        state = {name: array.copy() for name, array in state.items()}
+        w, received, orbits = state["global"], state["received"], self.participants(now)
+        hand_out(w, received, now, orbits)
+        hand_out(self.mean_control(state, now), state["received_control"], now, orbits)
+        programs = {orbit: self._train(state, now, orbit) for orbit in orbits}
+        mean = average_at_ground(now, now.run(programs), otherwise=w)
+        for orbit in orbits:
+            self._upload_control(state, now, orbit)
+        state["global"] = w = blend(w, mean, self.server_rate)
+        if orbits:
+            hand_out(w, received, now, now.orbits.reachable)
+        return state
+
+    def mean_control(self, state: State, now: Now) -> Vector:
+        """Return c, from the last uploads of the orbits that are active."""
+        heard = np.where(now.orbits.samples > 0, state["uploaded_samples"], 0)
+        mean = weighted_mean(state["uploaded"], heard, np.zeros_like(state["global"]))
+        if self.unheard == "ignore" or not heard.any():
+            return mean
+        return mean * np.float32(heard.sum() / now.samples.sum())
+
+    def _train(self, state: State, now: Now, orbit: int) -> Program[Vector]:
+        """Train an orbit, and renew its controls after every intra-orbit round."""
+        control, heard, c = state["control"], state["heard"], state["received_control"][orbit]
+
+        def correction(client: int) -> Vector:
+            known = heard[client] or self.unheard == "zero"
+            return c - control[client] if known else np.zeros_like(c)
+
+        def rule(satellite: int) -> Rule:
+            wanted = correction(satellite if self.clients == "satellite" else orbit)
+            return Sgd(correction=wanted) if wanted.any() else PLAIN
+
+        def renew(now: Now, orbit: int, start: Vector, trained: list[Trained]) -> Vector:
+            of_satellite = dict(zip(now.orbits.trainers(orbit), trained, strict=True))
+            for client, satellites in self._clients(orbit, list(of_satellite)).items():
+                results, samples = [of_satellite[k] for k in satellites], now.samples[satellites]
+                steps = [effective_steps(r.steps, now.fleet.plan.momentum) for r in results]
+                if any(steps):
+                    y = weighted_mean([r.model for r in results], samples, otherwise=start)
+                    eta_a = np.float32(now.rate * np.average(steps, weights=samples))
+                    control[client] = (start - y) / eta_a - correction(client)  # c_k+
+                    heard[client] = True
+            return mean_by_samples(now, orbit, start, trained)
+
+        start, work = state["received"][orbit], self.work(orbit, now)
+        return train_orbit(now, orbit, start, work, rule=rule, combine=renew)
+
+    def _clients(self, orbit: int, satellites: list[int]) -> dict[int, list[int]]:
+        """Return the clients of an orbit, each with its satellites."""
+        if self.clients == "orbit":
+            return {orbit: satellites} if satellites else {}
+        return {satellite: [satellite] for satellite in satellites}
+
+    def _upload_control(self, state: State, now: Now, orbit: int) -> None:
+        """Send c_l, the mean of an orbit's controls by samples, to the ground."""
+        clients = self._clients(orbit, now.orbits.satellites(orbit))
+        heard = [client for client in clients if state["heard"][client]]
+        if not heard:
+            return
+        samples = np.array([now.samples[clients[client]].sum() for client in heard])
+        c_l = weighted_mean(state["control"][heard], samples, otherwise=state["uploaded"][orbit])
+        if self.clients == "satellite":
+            now.orbits.exchange(orbit)
+        state["uploaded"][orbit] = now.orbits.upload(orbit, c_l)
+        state["uploaded_samples"][orbit] = samples.sum()
+
+    def models(self, state: State) -> Vector:
+        """Every orbit uses the global model it received last."""
+        return state["received"]
+
+    def facts(self, state: State, now: Now) -> dict[str, Any]:
+        """Report the norms of the controls, which show a divergence."""
+        largest = np.linalg.norm(state["control"], axis=1).max()
+        mean = np.linalg.norm(self.mean_control(state, now))
+        return {"control_norm": float(mean), "largest_control_norm": float(largest)}

@@ -1,0 +1,116 @@
+"""Satellites with f_k(w) = h_k/2 |w - m_k|^2 instead of images: rounds that can be worked by hand.
+
+Rules, methods, engine and fleet are the real ones; only the gradient of a batch is that of f_k. A
+satellite has as many samples as one says, and with batches of one sample as many steps per epoch.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedorbit.activity import Activity
+from fedorbit.fleet import Fleet, TrainingPlan
+from fedorbit.learning.engine import LocalEngine
+from fedorbit.learning.jobs import LocalJob, SgdSettings, Trained, TrainingData
+from fedorbit.learning.parameters import ParameterLayout
+from fedorbit.learning.rules.base import Batch
+from fedorbit.learning.torch_trainer import _Job
+from fedorbit.methods import Method, State
+
+Floats = NDArray[Any]
+
+
+class QuadraticTrainer:
+    """Does jobs of satellites whose loss is a parabola."""
+
+    name = "torch"
+
+    def __init__(self, h: Floats, m: Floats, data: TrainingData, settings: SgdSettings) -> None:
+        self.h, self.m, self.data, self.settings = h, m, data, settings
+        self.device = torch.device("cpu")
+        self.gradients: list[tuple[int, float, list[float]]] = []
+        """Satellite, point (its first value) and gradient of every evaluation."""
+
+    def train(self, job: LocalJob, order: NDArray[np.int64]) -> Trained:
+        return job.rule.with_torch(_Job(self, job, order))  # type: ignore[arg-type]
+
+    def gather(self, samples: NDArray[np.int64]) -> Batch:
+        return Batch(torch.empty(0), torch.from_numpy(self.data.labels[samples]))
+
+    def gradient(self, point: Tensor, batch: Batch) -> Tensor:
+        satellite = int(batch.labels[0])
+        slope = self.h[satellite] * (point - torch.as_tensor(self.m[satellite]))
+        self.gradients.append((satellite, float(point[0]), slope.tolist()))
+        return slope.float().clone()
+
+    def cancel(self) -> None:
+        pass
+
+
+@contextmanager
+def quadratic_fleet(
+    h: Sequence[float],
+    m: Sequence[Sequence[float]],
+    *,
+    samples: Sequence[int] | None = None,
+    orbit_of: Sequence[int] | None = None,
+    visible: Sequence[Sequence[int]] | None = None,
+    epochs: int = 1,
+    rate: float = 0.1,
+    momentum: float = 0.0,
+    batch: int = 1,
+    clip_norm: float = 0.0,
+    weight_decay: float = 0.0,
+    intra_rounds: int = 1,
+    rounds: int = 400,
+    start: Sequence[float] | None = None,
+) -> Iterator[Fleet]:
+    """Lend a fleet; all satellites are in one orbit that is always in view unless said."""
+    samples = [1] * len(h) if samples is None else samples
+    orbit = np.zeros(len(h), dtype=np.int64) if orbit_of is None else np.array(orbit_of)
+    owner = np.repeat(np.arange(len(h)), samples)
+    images = np.zeros((len(owner), 1, 1, 1), dtype=np.float32)
+    parts = tuple(np.flatnonzero(owner == k) for k in range(len(h)))
+    unit = np.ones(1, dtype=np.float32)
+    data = TrainingData(images, owner, unit, unit, parts, np.arange(len(owner)))
+    settings = SgdSettings(batch, momentum, weight_decay, clip_norm)
+    means = np.array(m, dtype=np.float64)
+    size = means.shape[1]
+    seen = np.ones((rounds, orbit.max() + 1)) if visible is None else np.array(visible)
+    layout = ParameterLayout((), slice(0, size - 1), slice(size - 1, size), np.array([[size - 1]]))
+    trainer = QuadraticTrainer(np.array(h), means, data, settings)
+    engine = LocalEngine(trainer, data, 0, 1)
+    w = np.zeros(size, dtype=np.float32) if start is None else np.array(start, dtype=np.float32)
+    try:
+        fleet = Fleet(
+            engine=engine,
+            layout=layout,
+            initial_model=w,
+            orbit_of_satellite=orbit,
+            class_counts=np.array(samples, dtype=np.int64)[:, None],
+            visible=seen.astype(bool),
+            servers=1,
+            in_contact=lambda: seen.astype(bool)[:, orbit, None],
+            activity=Activity.always(len(h)),
+            tau_max=rounds,
+            plan=TrainingPlan(epochs, intra_rounds, rate, 1.0, batch, momentum),
+            links="ideal",
+            round_s=1.0,
+        )
+        fleet.trainer = trainer  # type: ignore[attr-defined]
+        yield fleet
+    finally:
+        engine.close()
+
+
+def play_on(fleet: Fleet, method: Method, rounds: int) -> State:
+    """Play rounds from the start and return the last state."""
+    state = method.start(fleet)
+    for t in range(rounds):
+        state = method.round(state, fleet.at(t))
+    return state
