@@ -22,10 +22,18 @@ from pydantic import Field
 
 from fedorbit.fleet import Fleet, Needs, Now
 from fedorbit.learning.engine import Program
+from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
-from fedorbit.learning.rules import Coupled
+from fedorbit.learning.rules import Coupled, Rule
 from fedorbit.methods.base import Method, State
-from fedorbit.methods.steps import average_at_ground, hand_out, load_launched, weighted_mean
+from fedorbit.methods.steps import (
+    average_at_ground,
+    hand_out,
+    load_launched,
+    mean_by_samples,
+    train_orbit,
+    weighted_mean,
+)
 
 
 class APFL(Method):
@@ -78,22 +86,18 @@ class APFL(Method):
 def _train_orbit(
     now: Now, orbit: int, w: Vector, v: Vector, alpha: float
 ) -> Program[tuple[Vector, Vector, float]]:
-    plan = now.fleet.plan
-    for intra_round in range(plan.intra_rounds):
-        trained = yield from now.orbits.train(
-            orbit,
-            w,
-            epochs=plan.epochs,
-            rate=now.rate,
-            intra_round=intra_round,
-            intra_rounds=plan.intra_rounds,
-            rule=Coupled(v, alpha),
-        )
-        weights = now.samples[now.orbits.trainers(orbit)]
-        w = weighted_mean([result.model for result in trained], weights, otherwise=w)
-        v = weighted_mean([result.extra["personal"] for result in trained], weights, otherwise=v)
+    """Return w, v and alpha of an orbit."""
+
+    def rule(satellite: int) -> Rule:
+        return Coupled(v, alpha)
+
+    def combine(now: Now, orbit: int, start: Vector, trained: list[Trained]) -> Vector:
+        nonlocal v, alpha
+        samples = now.samples[now.orbits.trainers(orbit)]
+        v = weighted_mean([result.extra["personal"] for result in trained], samples, otherwise=v)
         if trained:
-            shares = [result.extra["alpha"] for result in trained]
-            alpha = float(np.average(shares, weights=weights))
-        del trained  # before the next ones arrive
+            alpha = float(np.average([r.extra["alpha"] for r in trained], weights=samples))
+        return mean_by_samples(now, orbit, start, trained)
+
+    w = yield from train_orbit(now, orbit, w, rule=rule, combine=combine)
     return w, v, alpha

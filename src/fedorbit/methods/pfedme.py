@@ -26,8 +26,9 @@ from pydantic import Field
 
 from fedorbit.fleet import Fleet, Needs, Now
 from fedorbit.learning.engine import Program
+from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
-from fedorbit.learning.rules import Moreau
+from fedorbit.learning.rules import Moreau, Rule
 from fedorbit.methods.base import State
 from fedorbit.methods.effort import MatchedEffort
 from fedorbit.methods.steps import (
@@ -35,6 +36,8 @@ from fedorbit.methods.steps import (
     blend,
     hand_out,
     load_launched,
+    mean_by_samples,
+    train_orbit,
     weighted_mean,
 )
 
@@ -81,26 +84,19 @@ class PFedMe(MatchedEffort):
         effective = now.rate / (1.0 - now.fleet.plan.momentum)
         inner = effective if self.inner_rate is None else self.inner_rate
         outer = effective if self.outer_rate is None else self.outer_rate
-        theta, work = w, self.work(orbit, now)
-        for intra_round in range(work.intra_rounds if work.epochs else 0):
-            rule = Moreau(
-                anchor=w,
-                pull=self.lambda_,
-                repeats=self.inner_steps,
-                follow=min(1.0, outer * self.lambda_),
-            )
-            trained = yield from now.orbits.train(
-                orbit,
-                theta,
-                epochs=work.epochs,
-                rate=inner,
-                intra_round=intra_round,
-                intra_rounds=work.intra_rounds,
-                rule=rule,
-            )
+        follow = min(1.0, outer * self.lambda_)  # kappa
+
+        def rule(satellite: int) -> Rule:
+            return Moreau(anchor=w, pull=self.lambda_, repeats=self.inner_steps, follow=follow)
+
+        def combine(now: Now, orbit: int, theta: Vector, trained: list[Trained]) -> Vector:
+            nonlocal w
             samples = now.samples[now.orbits.trainers(orbit)]
-            theta = weighted_mean([result.model for result in trained], samples, otherwise=theta)
             w = weighted_mean([result.extra["anchor"] for result in trained], samples, otherwise=w)
+            return mean_by_samples(now, orbit, theta, trained)
+
+        work = self.work(orbit, now)
+        theta = yield from train_orbit(now, orbit, w, work, rate=inner, rule=rule, combine=combine)
         return theta, w
 
     def models(self, state: State) -> Vector:
