@@ -57,7 +57,7 @@ class KernelTrainer:
         rate: float,
         arguments: dict[str, Any],
     ) -> Result:
-        """Call a function of the kernel over a batch order."""
+        """Call a function of the kernel over a batch order; arguments go before settings."""
         return function(
             self._kernel,
             self._images,
@@ -66,8 +66,7 @@ class KernelTrainer:
             rate=rate,
             cancel=self._cancelled,
             **self._standard,
-            **self._settings,
-            **arguments,
+            **self._settings | arguments,
         )
 
     def batches(self, order: NDArray[np.int64]) -> int:

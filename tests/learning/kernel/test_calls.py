@@ -155,7 +155,7 @@ def test_a_part_does_not_depend_on_what_ran_before_nor_leave_anything_behind() -
 @needs_kernel
 def test_too_large_a_workspace_is_a_memory_error(monkeypatch: pytest.MonkeyPatch) -> None:
     case = make_case()
-    monkeypatch.setattr(case.kernel, "_scratch", lambda *, apfl: 2**62)
+    monkeypatch.setattr(case.kernel._library, "lenet_scratch_bytes", lambda *_: 2**62)
     with pytest.raises(MemoryError):
         case.kernel.train(
             case.images,

@@ -43,8 +43,7 @@ static void run(int32_t height, int32_t width, int32_t channels, int32_t classes
     int32_t cancel = 0;
     const LenetSchedule plan = {order, 2, samples, batch, 0.01f, 0.9f, 1e-4f, 1.0f, &cancel};
     const size_t needed = (size_t)lenet_workspace_bytes(&in, batch);
-    const size_t scratch = (size_t)lenet_scratch_bytes(&in, 1);
-    LenetMemory memory = {aligned_alloc(64, needed), aligned_alloc(64, scratch)};
+    LenetMemory memory = {aligned_alloc(64, needed), NULL};
     memset(memory.workspace, 0, needed);
     double alpha = 0.5, loss;
     int64_t correct;
@@ -53,20 +52,35 @@ static void run(int32_t height, int32_t width, int32_t channels, int32_t classes
     const int64_t begins[] = {0, s.conv2_w, s.fc1_w, s.fc1_w + 1, s.fc2_w, s.fc3_w, s.parameters};
     uint8_t *mask = malloc(n);
     for (size_t i = 0; i < n; i++) mask[i] = NEXT % 3 > 0;
+    float *moving = malloc(n * sizeof(float));
+    memcpy(moving, v, n * sizeof(float));
+    const LenetRule rules[] = {
+        {.repeats = 1},
+        {.anchor = v, .correction = v, .repeats = 1, .pull = 0.1f},
+        {.anchor = moving, .repeats = 3, .pull = 0.1f, .follow = 0.3f},
+        {.repeats = 1, .ahead = 0.1f},
+        {.anchor = moving, .correction = v, .repeats = 2, .pull = 0.1f, .follow = 0.7f,
+         .ahead = 0.1f, .radius = 0.01f},
+    };
     int status = 0;
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
-        for (int masked = 0; masked < 2; masked++) {
-            const LenetPart part = {begins[i], s.parameters, masked ? mask : NULL};
-            status |= lenet_train(&in, &data, &memory, &plan, &part, v, 0.1f, v, w);
-        }
-    const LenetPart body = {0, s.fc2_w, NULL};
-    status |= lenet_train(&in, &data, &memory, &plan, &body, NULL, 0.0f, NULL, w);
+    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+        memory.scratch = aligned_alloc(64, (size_t)lenet_scratch_bytes(&in, rules + r));
+        for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+            for (int masked = 0; masked < 2; masked++) {
+                const LenetPart part = {begins[i], s.parameters, masked ? mask : NULL};
+                status |= lenet_train(&in, &data, &memory, &plan, &part, rules + r, w);
+            }
+        const LenetPart body = {0, s.fc2_w, NULL};
+        status |= lenet_train(&in, &data, &memory, &plan, &body, rules + r, w);
+        free(memory.scratch);
+    }
+    memory.scratch = aligned_alloc(64, (size_t)lenet_apfl_scratch_bytes(&in));
     status |= lenet_train_apfl(&in, &data, &memory, &plan, w, v, &alpha);
     status |= lenet_evaluate(&in, &data, &memory, &plan, w, &correct, &loss);
     status |= lenet_gradient(&in, &data, &memory, &plan, w, v, &loss);
     printf("%d x %d x %d: %d %f\n", height, width, channels, status, loss);
     free(memory.workspace), free(memory.scratch), free(images), free(labels), free(order);
-    free(scale), free(shift), free(w), free(v), free(mask);
+    free(scale), free(shift), free(w), free(v), free(mask), free(moving);
     if (status || loss != loss) exit(1);
 }
 

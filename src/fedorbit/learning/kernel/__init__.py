@@ -33,7 +33,7 @@ MOST_CHANNELS = 64
 """Offsets inside one padded image are 32-bit in the library; these limits keep them far away."""
 
 _LIBRARY = "_lenet"
-_INTERFACE = 2
+_INTERFACE = 3
 """That of `lenet.c`; a library of other sources would read other arguments."""
 _CANCELLED = 1
 _ALIGNMENT = 64
@@ -84,14 +84,27 @@ class _Part(ctypes.Structure):
     _fields_ = (("begin", c_int64), ("end", c_int64), ("mask", c_void_p))
 
 
+class _Rule(ctypes.Structure):
+    _fields_ = (
+        ("anchor", c_void_p),
+        ("correction", c_void_p),
+        ("repeats", c_int64),
+        ("pull", c_float),
+        ("follow", c_float),
+        ("ahead", c_float),
+        ("radius", c_float),
+    )
+
+
 _CALL = (POINTER(_Input), POINTER(_Data), POINTER(_Memory), POINTER(_Schedule))
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "lenet_supported": (c_int, ()),
     "lenet_interface": (c_int, ()),
     "lenet_parameters": (c_int64, (POINTER(_Input),)),
     "lenet_workspace_bytes": (c_int64, (POINTER(_Input), c_int64)),
-    "lenet_scratch_bytes": (c_int64, (POINTER(_Input), c_int32)),
-    "lenet_train": (c_int, (*_CALL, POINTER(_Part), c_void_p, c_float, c_void_p, c_void_p)),
+    "lenet_scratch_bytes": (c_int64, (POINTER(_Input), POINTER(_Rule))),
+    "lenet_apfl_scratch_bytes": (c_int64, (POINTER(_Input),)),
+    "lenet_train": (c_int, (*_CALL, POINTER(_Part), POINTER(_Rule), c_void_p)),
     "lenet_train_apfl": (c_int, (*_CALL, c_void_p, c_void_p, POINTER(c_double))),
     "lenet_evaluate": (c_int, (*_CALL, c_void_p, POINTER(c_int64), POINTER(c_double))),
     "lenet_gradient": (c_int, (*_CALL, c_void_p, c_void_p, POINTER(c_double))),
@@ -164,8 +177,9 @@ class LenetKernel:
     before its bias. fc1 reads the feature maps in the order (row, column, map).
 
     Images are `[n, height, width, channels]`, uint8 or float32, C-contiguous; the network sees
-    `image * scale + shift` with one scale and shift per channel. Nothing that is passed in changes.
-    An instance may be used by many threads at once; for each it keeps the memory of the last call.
+    `image * scale + shift` with one scale and shift per channel. Nothing that is passed in changes,
+    except an `anchor_out`. An instance may be used by many threads at once; for each it keeps the
+    memory of the last call.
 
     All calls accept `cancel`, which is looked at before each batch: see `KernelCancelled`.
     """
@@ -204,6 +218,11 @@ class LenetKernel:
         clip_norm: float | None,
         anchor: Vector | None = None,
         pull: float = 0.0,
+        repeats: int = 1,
+        follow: float = 0.0,
+        anchor_out: Vector | None = None,
+        ahead: float = 0.0,
+        radius: float = 0.0,
         correction: Vector | None = None,
         begin: int = 0,
         end: int | None = None,
@@ -216,29 +235,39 @@ class LenetKernel:
         `correction`; clipped to the norm `clip_norm` (None or <= 0: not at all); plus
         `weight_decay * w`; into a momentum that starts at zero; times `rate`.
 
+        Each batch is used for `repeats` such steps. After them, the anchor moves by `follow` times
+        its distance to w, in `anchor_out`, which has it at the end.
+
+        With `ahead`, the gradient is taken where a plain step of this rate would lead, on the batch
+        that follows in the epoch (the first after the last), clipped as above. With a `radius`, the
+        product of that batch's Hessian at w and the gradient, times `ahead`, is subtracted: the
+        difference of two gradients, this far to either side of w.
+
         Only the parameters of [begin, end) move, and of these, with a mask `[parameters]`, only
-        those where it is true. The norm is theirs; all others keep their bits. Layers that lie
+        those where it is true. The norms are theirs; all others keep their bits. Layers that lie
         wholly before `begin` cost no backward pass.
         """
         call = self._call(images, labels, order, scale, shift, cancel, epochs=True)
         _set_sgd(call.schedule, batch, rate, momentum, weight_decay, clip_norm)
-        self._check_vectors(start=start, anchor=anchor, correction=correction)
-        _check_number("pull", pull)
+        self._check_vectors(
+            start=start, anchor=anchor, anchor_out=anchor_out, correction=correction
+        )
+        _check_rule(anchor, pull, repeats, follow, anchor_out, ahead, radius)
         part = self._part(begin, end, mask)
         trained = start.copy()
+        if anchor is not None and anchor_out is not None:
+            anchor_out[:] = anchor
+            anchor = anchor_out
         if order.size == 0:
             return trained
-        anchor_address = None if anchor is None or pull == 0 else anchor.ctypes.data
-        correction_address = None if correction is None else correction.ctypes.data
+        rule = _Rule(_address(anchor), _address(correction), repeats, pull, follow, ahead, radius)
         self._run(
             self._library.lenet_train,
             call,
             byref(part),
-            anchor_address,
-            pull,
-            correction_address,
+            byref(rule),
             trained.ctypes.data,
-            scratch=self._scratch(apfl=False),
+            scratch=self._library.lenet_scratch_bytes(byref(self._input), byref(rule)),
         )
         return trained
 
@@ -279,7 +308,7 @@ class LenetKernel:
                 new_w.ctypes.data,
                 new_v.ctypes.data,
                 byref(new_alpha),
-                scratch=self._scratch(apfl=True),
+                scratch=self._library.lenet_apfl_scratch_bytes(byref(self._input)),
             )
         return new_w, new_v, new_alpha.value
 
@@ -388,9 +417,6 @@ class LenetKernel:
         if status == _CANCELLED:
             raise KernelCancelled("training was cancelled")
 
-    def _scratch(self, *, apfl: bool) -> int:
-        return int(self._library.lenet_scratch_bytes(byref(self._input), apfl))
-
     def _block(self, name: str, size: int) -> int | None:
         """Return the address of an aligned block of this thread, zero when it was new.
 
@@ -430,6 +456,30 @@ def _set_sgd(
     schedule.weight_decay, schedule.clip_norm = weight_decay, clip
 
 
+def _check_rule(
+    anchor: Vector | None,
+    pull: float,
+    repeats: int,
+    follow: float,
+    anchor_out: Vector | None,
+    ahead: float,
+    radius: float,
+) -> None:
+    _check_number("pull", pull)
+    _check_number("ahead", ahead)
+    _check_number("radius", radius)
+    if pull != 0 and anchor is None:
+        raise ValueError(f"a pull of {pull} needs an anchor, got None")
+    if repeats < 1:
+        raise ValueError(f"repeats must be at least 1, got {repeats}")
+    if not 0 <= follow <= 1:
+        raise ValueError(f"follow must be between 0 and 1, got {follow}")
+    if follow != 0 and (anchor is None or anchor_out is None):
+        raise ValueError(f"a follow of {follow} needs an anchor and an anchor_out")
+    if anchor_out is not None and not anchor_out.flags.writeable:
+        raise ValueError("anchor_out must be writeable; a copy is")
+
+
 def _check_number(name: str, value: float) -> None:
     if not math.isfinite(value):
         raise ValueError(f"{name} must be a finite number, got {value}")
@@ -462,6 +512,10 @@ def _check_range(name: str, values: Indices, limit: int, why: str) -> None:
         raise ValueError(
             f"{name} must be 0 to {limit - 1}, because {why}; got {least if least < 0 else most}"
         )
+
+
+def _address(array: NDArray[Any] | None) -> int | None:
+    return None if array is None else array.ctypes.data
 
 
 def _flag_address(cancel: CancelFlag | None) -> int | None:

@@ -30,7 +30,7 @@
  * padded to one vector per pixel. workspace.h says how everything lies in memory.
  *
  * A call runs on one thread, in memory that its caller lends and that no other call uses meanwhile
- * (lenet_workspace_bytes, lenet_scratch_bytes). Sums have a fixed order. A result depends on the
+ * (lenet_workspace_bytes, lenet_scratch_bytes, lenet_apfl_scratch_bytes). Sums have a fixed order. A result depends on the
  * arguments only.
  *
  * Pool ties: the first maximum in row-major order wins. Values that are equal in exact arithmetic
@@ -45,7 +45,7 @@
 enum { DONE = 0, CANCELLED = 1 };
 
 /* Grows with every change of what the binding sees: it refuses a library of other sources. */
-enum { INTERFACE = 2 };
+enum { INTERFACE = 3 };
 
 /* The binding mirrors these structures field by field. */
 typedef struct {
@@ -79,6 +79,17 @@ typedef struct {
     const uint8_t *mask; /* NULL, or a byte per parameter, 0 or 1 */
 } LenetPart;
 
+/* What is done with a batch besides SGD. Zeros and one repeat: nothing. */
+typedef struct {
+    float *anchor; /* NULL, or where the parameters are pulled to; written if follow is not 0 */
+    const float *correction; /* NULL, or added to each gradient */
+    int64_t repeats;         /* steps with each batch, at least 1 */
+    float pull;
+    float follow; /* after each batch, anchor += follow (parameters - anchor) */
+    float ahead;  /* 0, or the rate of a step to where the gradient is taken */
+    float radius; /* 0, or how far the differences reach that stand for the Hessian */
+} LenetRule;
+
 /* ---- CPU check ------------------------------------------------------------------------------- */
 
 /* Runs on CPUs without AVX, so it must not be compiled for them. */
@@ -103,16 +114,27 @@ EXPORT int64_t lenet_workspace_bytes(const LenetInput *in, int64_t batch) {
 }
 
 /* Vectors of parameters that training needs, each aligned. */
-enum { GRADIENT, VELOCITY, TRAIN_VECTORS };
-enum { MIXED = TRAIN_VECTORS, MIXED_GRADIENT, MIXED_VELOCITY, APFL_VECTORS };
+enum { GRADIENT, VELOCITY, PLAIN_VECTORS };
+enum { POINT = PLAIN_VECTORS, AHEAD_VECTORS };
+enum { FORWARD_GRADIENT = AHEAD_VECTORS, BACKWARD_GRADIENT, HESSIAN_VECTORS };
+enum { MIXED = PLAIN_VECTORS, MIXED_GRADIENT, MIXED_VELOCITY, APFL_VECTORS };
 
 static ptrdiff_t vector_floats(const Shape *shape) {
     return round_up(shape->parameters, ALIGNMENT / (ptrdiff_t)sizeof(float));
 }
 
-EXPORT int64_t lenet_scratch_bytes(const LenetInput *in, int32_t apfl) {
+static int64_t scratch_bytes(const LenetInput *in, ptrdiff_t vectors) {
     const Shape shape = shape_of(in);
-    return (apfl ? APFL_VECTORS : TRAIN_VECTORS) * vector_floats(&shape) * (int64_t)sizeof(float);
+    return vectors * vector_floats(&shape) * (int64_t)sizeof(float);
+}
+
+EXPORT int64_t lenet_scratch_bytes(const LenetInput *in, const LenetRule *rule) {
+    if (rule->ahead == 0) return scratch_bytes(in, PLAIN_VECTORS);
+    return scratch_bytes(in, rule->radius == 0 ? AHEAD_VECTORS : HESSIAN_VECTORS);
+}
+
+EXPORT int64_t lenet_apfl_scratch_bytes(const LenetInput *in) {
+    return scratch_bytes(in, APFL_VECTORS);
 }
 
 /* ---- gradient of a batch --------------------------------------------------------------------- */
@@ -241,13 +263,17 @@ static void step(float *restrict parameters, float *restrict velocity,
     }
 }
 
+static void clear_masked(float *restrict gradient, const uint8_t *restrict mask, ptrdiff_t n) {
+    for (ptrdiff_t i = 0; i < n; i++) gradient[i] = mask[i] ? gradient[i] : 0.0f;
+}
+
 /* The same for the parameters that have a 1 in the mask; the gradient of the others is lost. Their
  * velocity stays zero, and a step by zero leaves all bits as they are. Written out in vectors, since
  * compilers make jumps of the choice; multiplications and additions are those of step(). */
 static void masked_step(float *restrict parameters, float *restrict velocity,
                         float *restrict gradient, const uint8_t *restrict mask, ptrdiff_t n,
                         const LenetSchedule *plan) {
-    for (ptrdiff_t i = 0; i < n; i++) gradient[i] = mask[i] ? gradient[i] : 0.0f;
+    clear_masked(gradient, mask, n);
     const float clip = clip_factor(gradient, n, plan->clip_norm);
     const float momentum = plan->momentum, decay = plan->weight_decay, rate = plan->rate;
     const vec clips = _mm256_set1_ps(clip), momenta = _mm256_set1_ps(momentum);
@@ -280,6 +306,23 @@ static void add(float *restrict gradient, const float *restrict correction, ptrd
     for (ptrdiff_t i = 0; i < n; i++) gradient[i] += correction[i];
 }
 
+/* anchor += follow (parameters - anchor), exact where follow is 0 or 1, as torch.lerp. */
+static void follow(float *restrict anchor, const float *restrict parameters, float share,
+                   ptrdiff_t n) {
+    const float rest = 1.0f - share;
+    if (share < 0.5f)
+        for (ptrdiff_t i = 0; i < n; i++) anchor[i] += share * (parameters[i] - anchor[i]);
+    else
+        for (ptrdiff_t i = 0; i < n; i++)
+            anchor[i] = parameters[i] - rest * (parameters[i] - anchor[i]);
+}
+
+/* point = from + scale * direction */
+static void move(float *restrict point, const float *restrict from,
+                 const float *restrict direction, float scale, ptrdiff_t n) {
+    for (ptrdiff_t i = 0; i < n; i++) point[i] = from[i] + scale * direction[i];
+}
+
 static Workspace *workspace_for(const LenetInput *in, const LenetData *data,
                                 const LenetMemory *memory, int64_t batch) {
     Workspace *ws = workspace_in(memory->workspace, shape_of(in), batch);
@@ -289,31 +332,117 @@ static Workspace *workspace_for(const LenetInput *in, const LenetData *data,
 
 static bool cancelled(const LenetSchedule *plan) { return plan->cancel && *plan->cancel; }
 
+/* ---- training -------------------------------------------------------------------------------- */
+
+typedef struct {
+    const int64_t *indices;
+    ptrdiff_t size;
+} Batch;
+
+/* The batch of an epoch that begins with its sample `first`. */
+static Batch batch_at(const LenetSchedule *plan, int64_t epoch, int64_t first) {
+    const int64_t *order = plan->order + epoch * plan->samples;
+    return (Batch){order + first, smaller(plan->batch, plan->samples - first)};
+}
+
+/* The batch after it, and after the last one the first. */
+static Batch batch_after(const LenetSchedule *plan, int64_t epoch, int64_t first) {
+    const int64_t next = first + plan->batch;
+    return batch_at(plan, epoch, next < plan->samples ? next : 0);
+}
+
+/* One call of lenet_train. Vectors are whole, but only the part of them is computed and used. */
+typedef struct {
+    Workspace *ws;
+    const LenetData *data;
+    const LenetSchedule *plan;
+    const LenetPart *part;
+    const LenetRule *rule;
+    float *parameters, *scratch;
+    ptrdiff_t begin, n; /* of the part */
+} Training;
+
+static float *vector_of(const Training *t, ptrdiff_t which) {
+    return t->scratch + which * vector_floats(&t->ws->shape);
+}
+
+/* Gradient of the mean loss of a batch, in the part. */
+static void gradient_at(const Training *t, Batch batch, const float *point, float *gradient) {
+    batch_gradient(t->ws, t->data, batch.indices, batch.size, point, gradient, t->begin);
+}
+
+/* The same where the parameters moved by scale * direction. */
+static void gradient_beside(const Training *t, Batch batch, const float *direction, float scale,
+                            float *gradient) {
+    float *point = vector_of(t, POINT);
+    move(point + t->begin, t->parameters + t->begin, direction + t->begin, scale, t->n);
+    gradient_at(t, batch, point, gradient);
+    if (t->part->mask) clear_masked(gradient + t->begin, t->part->mask + t->begin, t->n);
+}
+
+/* gradient -= ahead H gradient, with H the Hessian of the loss of a batch: the difference of two
+ * gradients, one `radius` to either side along `gradient`. */
+static void subtract_curvature(const Training *t, Batch batch, float *gradient) {
+    const float radius = t->rule->radius;
+    const float norm = (float)sqrt(dot(gradient + t->begin, gradient + t->begin, t->n));
+    if (!(norm > 0)) return;
+    float *forward_gradient = vector_of(t, FORWARD_GRADIENT);
+    float *backward_gradient = vector_of(t, BACKWARD_GRADIENT);
+    gradient_beside(t, batch, gradient, radius / norm, forward_gradient);
+    gradient_beside(t, batch, gradient, -radius / norm, backward_gradient);
+    const float scale = t->rule->ahead * norm / (2 * radius);
+    for (ptrdiff_t i = t->begin; i < t->begin + t->n; i++)
+        gradient[i] -= scale * (forward_gradient[i] - backward_gradient[i]);
+}
+
+/* Gradient of the loss of `batch` after one clipped step on `other`; with a radius, with respect to
+ * the parameters before that step. */
+static void gradient_ahead(const Training *t, Batch batch, Batch other, float *gradient) {
+    gradient_at(t, other, t->parameters, gradient);
+    if (t->part->mask) clear_masked(gradient + t->begin, t->part->mask + t->begin, t->n);
+    const float clip = clip_factor(gradient + t->begin, t->n, t->plan->clip_norm);
+    memcpy(vector_of(t, POINT), t->parameters, (size_t)t->ws->shape.parameters * sizeof(float));
+    /* `gradient` is read before it is written. */
+    gradient_beside(t, batch, gradient, -t->rule->ahead * clip, gradient);
+    if (t->rule->radius != 0) subtract_curvature(t, other, gradient);
+}
+
+/* One step with a batch. */
+static void train_batch(const Training *t, Batch batch, Batch other) {
+    const LenetRule *rule = t->rule;
+    float *gradient = vector_of(t, GRADIENT), *velocity = vector_of(t, VELOCITY);
+    if (rule->ahead != 0) gradient_ahead(t, batch, other, gradient);
+    else gradient_at(t, batch, t->parameters, gradient);
+    float *moving = t->parameters + t->begin, *moving_gradient = gradient + t->begin;
+    if (rule->pull != 0)
+        add_pull(moving_gradient, moving, rule->anchor + t->begin, rule->pull, t->n);
+    if (rule->correction) add(moving_gradient, rule->correction + t->begin, t->n);
+    if (t->part->mask)
+        masked_step(moving, velocity, moving_gradient, t->part->mask + t->begin, t->n, t->plan);
+    else step(moving, velocity, moving_gradient, t->n, t->plan);
+}
+
 /* ---- what the binding calls ------------------------------------------------------------------ */
 
-/* Trains a part of `parameters` in place. anchor and correction may be NULL. */
+/* Trains a part of `parameters` in place by a rule. */
 EXPORT int lenet_train(const LenetInput *in, const LenetData *data, const LenetMemory *memory,
-                       const LenetSchedule *plan, const LenetPart *part, const float *anchor,
-                       float pull, const float *correction, float *parameters) {
+                       const LenetSchedule *plan, const LenetPart *part, const LenetRule *rule,
+                       float *parameters) {
     Workspace *ws = workspace_for(in, data, memory, plan->batch);
-    const ptrdiff_t begin = part->begin, n = part->end - begin;
-    float *gradient = memory->scratch + GRADIENT * vector_floats(&ws->shape);
-    float *velocity = memory->scratch + VELOCITY * vector_floats(&ws->shape);
-    float *moving = parameters + begin, *moving_gradient = gradient + begin;
-    memset(velocity, 0, (size_t)n * sizeof(float));
-    for (int64_t epoch = 0; epoch < plan->epochs; epoch++) {
-        const int64_t *order = plan->order + epoch * plan->samples;
+    const Training t = {.ws = ws, .data = data, .plan = plan, .part = part, .rule = rule,
+                        .parameters = parameters, .scratch = memory->scratch,
+                        .begin = part->begin, .n = part->end - part->begin};
+    memset(vector_of(&t, VELOCITY), 0, (size_t)t.n * sizeof(float));
+    for (int64_t epoch = 0; epoch < plan->epochs; epoch++)
         for (int64_t first = 0; first < plan->samples; first += plan->batch) {
             if (cancelled(plan)) return CANCELLED;
-            const ptrdiff_t batch = smaller(plan->batch, plan->samples - first);
-            batch_gradient(ws, data, order + first, batch, parameters, gradient, begin);
-            if (anchor) add_pull(moving_gradient, moving, anchor + begin, pull, n);
-            if (correction) add(moving_gradient, correction + begin, n);
-            if (part->mask)
-                masked_step(moving, velocity, moving_gradient, part->mask + begin, n, plan);
-            else step(moving, velocity, moving_gradient, n, plan);
+            const Batch batch = batch_at(plan, epoch, first);
+            const Batch other = batch_after(plan, epoch, first);
+            for (int64_t repeat = 0; repeat < rule->repeats; repeat++)
+                train_batch(&t, batch, other);
+            if (rule->follow != 0)
+                follow(rule->anchor, parameters, rule->follow, ws->shape.parameters);
         }
-    }
     return DONE;
 }
 

@@ -91,7 +91,10 @@ class KernelJob(Protocol):
     """How many batches there are."""
 
     def call(self, function: Callable[..., Result], **arguments: Any) -> Result:
-        """Call a function of `LenetKernel`: data, order, rate and settings are added."""
+        """Call a function of `LenetKernel`: data, order, rate and settings are added.
+
+        Settings among the arguments stand in place of the run's.
+        """
 
 
 class Rule(ABC):

@@ -8,14 +8,15 @@ The pull is the gradient of pull/2 |w - anchor|^2. Values outside the part keep 
 gradient, momentum or decay reaches them, and the norm is that of the part (`step.py`).
 """
 
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, replace
+from typing import Any, final
 
 from fedorbit.errors import ModelError
 from fedorbit.learning.kernel import LenetKernel
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.parts import Part, check_part, span_of
 from fedorbit.learning.rules.base import KernelJob, Rule, TorchJob, Trained
+from fedorbit.learning.rules.checks import check_at_least, check_momentum
 
 
 @final
@@ -30,12 +31,19 @@ class Sgd(Rule):
     """A constant added to the gradient: SCAFFOLD."""
     part: Part | None = None
     """What moves, a slice or a mask; None: everything."""
+    momentum: float | None = None
+    """None: the run's; so with the weight decay."""
+    weight_decay: float | None = None
 
     def __post_init__(self) -> None:
         if self.pull and self.anchor is None:
             raise ModelError(f"a pull of {self.pull} needs an anchor to pull toward, got None")
         if self.part is not None:
             check_part(self.part)
+        if self.momentum is not None:
+            check_momentum("Sgd", self.momentum)
+        if self.weight_decay is not None:
+            check_at_least("Sgd", 0, weight_decay=self.weight_decay)
 
     def exchanged(self, size: int) -> int:
         """What moved: the rest is as it was at the start."""
@@ -43,7 +51,8 @@ class Sgd(Rule):
 
     def with_torch(self, job: TorchJob) -> Trained:
         """Train in PyTorch."""
-        w, step = job.tensor(job.start), job.step(self.part)
+        w = job.tensor(job.start)
+        step = job.step(self.part, settings=replace(job.settings, **self._own_settings()))
         anchor = job.tensor(self.anchor) if self.anchor is not None and self.pull else None
         correction = None if self.correction is None else job.tensor(self.correction)
         for batch in job.batches():
@@ -67,8 +76,14 @@ class Sgd(Rule):
             begin=span.begin,
             end=span.end,
             mask=span.mask,
+            **self._own_settings(),
         )
         return Trained(model, job.steps)
+
+    def _own_settings(self) -> dict[str, Any]:
+        """Those that stand in place of the run's."""
+        own = {"momentum": self.momentum, "weight_decay": self.weight_decay}
+        return {name: value for name, value in own.items() if value is not None}
 
 
 PLAIN = Sgd()

@@ -26,6 +26,14 @@ class SgdSettings:
     clip_norm: float = 1.0
 
 
+def clip(gradient: Tensor, norm: float) -> Tensor:
+    """Shorten a gradient to a norm, in place, if it is longer; a norm of 0 or less: leave it."""
+    if norm > 0:
+        length = torch.linalg.vector_norm(gradient)
+        gradient.mul_((norm / (length + CLIP_EPSILON)).clamp_(max=1.0))
+    return gradient
+
+
 class Step:
     """Moves weights against a gradient, in place; keeps the momentum and counts."""
 
@@ -59,9 +67,7 @@ class Step:
         self.count += 1
 
     def _move(self, weights: Tensor, gradient: Tensor) -> None:
-        if self._settings.clip_norm > 0:
-            norm = torch.linalg.vector_norm(gradient)
-            gradient.mul_((self._settings.clip_norm / (norm + CLIP_EPSILON)).clamp_(max=1.0))
+        clip(gradient, self._settings.clip_norm)
         gradient.add_(weights, alpha=self._settings.weight_decay)
         self._momentum.mul_(self._settings.momentum).add_(gradient)
         weights.add_(self._momentum, alpha=-self._rate)
