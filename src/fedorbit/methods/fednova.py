@@ -23,7 +23,10 @@ tau_eff is sum p_k a_k also then. Weight decay counts as gradient. Satellites wi
 want of time or power, have no share. A_l travels with the model, as one value more.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from fedorbit.fleet import Fleet, Now
@@ -87,7 +90,7 @@ class FedNova(MatchedEffort):
 
 
 def normalised_mean(
-    start: Vector, models: list[Vector], steps: list[float], samples: Vector
+    start: Vector, models: list[Vector], steps: list[float], samples: NDArray[Any]
 ) -> tuple[Vector, float]:
     """Return start - A sum p (start - model) / a with A = sum p a, and A; p over those with steps.
 
