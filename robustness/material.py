@@ -77,8 +77,8 @@ solar_w = 0.03
 training_w = 10.0
 
 [link_rates]
-gs_uplink_mbps = 0.05
-gs_downlink_mbps = 0.05
+to_ground_mbps = 0.05
+from_ground_mbps = 0.05
 isl_mbps = 1.0
 """
 STUDY = """title = "a small study"

@@ -85,7 +85,7 @@ def test_dtn_formats_hold_the_whole_seconds_of_every_contact(
 
 def test_ion_and_hdtn_files_look_as_their_readers_want_them(papers, tmp_path: Path) -> None:
     plan, nodes = papers
-    rates = LinkRates(gs_uplink_mbps=8.0, gs_downlink_mbps=None)  # to the ground, and from it
+    rates = LinkRates(to_ground_mbps=8.0, from_ground_mbps=None)  # to the ground, and from it
     text = write_plan(tmp_path / "plan.ion", plan, nodes, rates).read_text()
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     # The first contact: satellite 16 over London from 0 to 216.9 s; nodes count from 1.

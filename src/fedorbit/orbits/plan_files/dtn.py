@@ -84,14 +84,14 @@ class Transfer(NamedTuple):
 
 def transfers(plan: ContactPlan, rates: LinkRates) -> Iterator[tuple[Transfer, Transfer]]:
     """Yield both directions of every contact that covers a whole second."""
-    down = rates.gs_uplink_mbps or DEFAULT_MBPS
-    up = rates.gs_downlink_mbps or DEFAULT_MBPS
+    to_ground = rates.to_ground_mbps or DEFAULT_MBPS
+    from_ground = rates.from_ground_mbps or DEFAULT_MBPS
     for i in range(len(plan)):
         begin_s, end_s = math.ceil(plan.begin_s[i]), math.floor(plan.end_s[i])
         if begin_s < end_s:
             a, b = int(plan.first[i]) + 1, int(plan.second[i]) + 1
             is_isl = KINDS[plan.kind[i]] == "isl"
             yield (
-                Transfer(a, b, begin_s, end_s, DEFAULT_MBPS if is_isl else down),
-                Transfer(b, a, begin_s, end_s, DEFAULT_MBPS if is_isl else up),
+                Transfer(a, b, begin_s, end_s, DEFAULT_MBPS if is_isl else to_ground),
+                Transfer(b, a, begin_s, end_s, DEFAULT_MBPS if is_isl else from_ground),
             )
