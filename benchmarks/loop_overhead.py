@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from fedorbit.config import load_config
+from fedorbit.config.files import dumps
 from fedorbit.learning.jobs import LocalJob, Trained
 from fedorbit.learning.torch_trainer import Trainer
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.simulation.loop import NobodyWatches, run_rounds
+from fedorbit.simulation.manifest import CONFIG, write_manifest
 from fedorbit.simulation.records import Record
 from fedorbit.simulation.world import World, build_world
 
@@ -78,9 +80,14 @@ class Balance(NobodyWatches):
 
 def main(dataset: str, rounds: int, preset: str) -> None:
     changes = [f"data.name={dataset}", f"run.rounds={rounds}", "engine.workers=1"]
-    world = ClockedWorld(**vars(build_world(load_config(preset, changes))))
+    config = load_config(preset, changes)
+    world = ClockedWorld(**vars(build_world(config)))
     with tempfile.TemporaryDirectory() as folder, world.engine() as engine:
-        run_rounds(world, engine, "fedorbit", FedOrbit(), Path(folder), "benchmark", Balance(world))
+        (Path(folder) / CONFIG).write_text(dumps(config), encoding="utf-8")
+        run_id = write_manifest(Path(folder), [], {}).method_id("fedorbit")
+        target = Path(folder) / "fedorbit"
+        target.mkdir()
+        run_rounds(world, engine, "fedorbit", FedOrbit(), target, run_id, Balance(world))
 
 
 if __name__ == "__main__":
