@@ -10,6 +10,7 @@ Usage: python benchmarks/kernel_speed.py [repeats]
 """
 
 import sys
+from functools import partial
 
 import numpy as np
 import torch
@@ -65,8 +66,8 @@ def main(repeats: int) -> None:
         order = batch_order(data, job, 0)
         seconds = alternate(
             {
-                "kernel": lambda k=kernel, j=job, o=order: k.train(j, o),
-                "pytorch": lambda p=pytorch, j=job, o=order: p.train(j, o),
+                "kernel": partial(kernel.train, job, order),
+                "pytorch": partial(pytorch.train, job, order),
                 "sgemm": lambda: [torch.mm(square, square, out=product) for _ in range(GEMMS)],
             },
             repeats,

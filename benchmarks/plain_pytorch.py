@@ -43,10 +43,7 @@ def make_model(workload: Workload) -> LeNet:
     return LeNet(*workload.image_shape, workload.classes)
 
 
-Samples = Dataset[tuple[Tensor, ...]]
-
-
-class TransformedOnAccess(Samples):
+class TransformedOnAccess(Dataset[tuple[Tensor, ...]]):
     """Bytes, with ToTensor and Normalize applied to a sample when it is asked for."""
 
     def __init__(self, workload: Workload, part: NDArray[np.int64]) -> None:
@@ -66,6 +63,9 @@ class TransformedOnAccess(Samples):
         image = image.to(torch.float32).div(self.brightest)  # ToTensor
         image = image.clone().sub_(self.mean).div_(self.deviation)  # Normalize
         return image, self.labels[index]
+
+
+Samples = TransformedOnAccess | TensorDataset
 
 
 def make_datasets(workload: Workload, parts: list[NDArray[np.int64]]) -> list[Samples]:

@@ -46,7 +46,7 @@ class FedSatLike(Method):
                 now.send(now.servers_of(k)[0], k, after["global"])
                 received[k] = now.inbox(k)[-1].payload
                 jobs.append(now.job(k, received[k]))
-        now.begin(jobs, about=[{"base": after["version"]} for _ in jobs])
+        now.begin(jobs, about=[{"base": int(after["version"])} for _ in jobs])
         return after
 
     def models(self, state: State) -> np.ndarray:

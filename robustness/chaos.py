@@ -164,8 +164,8 @@ def _count(report: Report, ended: Ended, expected: signal.Signals) -> None:
         report.executable += not ended.forked
         report.in_rounds += ended.in_rounds
     elif ended.code != 0:
-        last = ended.stderr.strip().splitlines()[-1:] or ["no message"]
-        report.failures.append(f"exit code {ended.code} after {expected.name}: {last[0][:200]}")
+        [last] = ended.stderr.strip().splitlines()[-1:] or ["no message"]
+        report.failures.append(f"exit code {ended.code} after {expected.name}: {last[:200]}")
     if "Traceback" in ended.stderr or "Exception ignored" in ended.stderr:
         last = ended.stderr.strip().splitlines()[-1]
         report.failures.append(f"a traceback after {expected.name}: {last[:200]}")

@@ -77,8 +77,8 @@ solar_w = 0.03
 training_w = 10.0
 
 [link_rates]
-gs_uplink_mbps = 0.05
-gs_downlink_mbps = 0.05
+to_ground_mbps = 0.05
+from_ground_mbps = 0.05
 isl_mbps = 1.0
 """
 STUDY = """title = "a small study"
@@ -282,8 +282,8 @@ def _tle(satellites: list[tuple[str, Satrec]]) -> str:
 def _omm_xml(records: list[dict[str, object]]) -> str:
     """Write records as the segments of an NDM message."""
     meta = ("OBJECT_NAME", "OBJECT_ID", "CENTER_NAME", "REF_FRAME", "TIME_SYSTEM")
-    mean = ("EPOCH", "MEAN_MOTION", "ECCENTRICITY", "INCLINATION", "RA_OF_ASC_NODE")
-    mean += ("ARG_OF_PERICENTER", "MEAN_ANOMALY")
+    mean = ("EPOCH", "MEAN_MOTION", "ECCENTRICITY", "INCLINATION", "RA_OF_ASC_NODE",
+            "ARG_OF_PERICENTER", "MEAN_ANOMALY")  # fmt: skip
 
     def tags(record: dict[str, object], keys: tuple[str, ...]) -> str:
         return "".join(f"<{key}>{record[key]}</{key}>" for key in keys if key in record)
@@ -318,8 +318,8 @@ def write_archive(path: Path, files: dict[str, bytes]) -> None:
             for name, content in files.items():
                 archive.writestr(zipfile.ZipInfo(name), content)
         return
-    mode = "w:gz" if path.suffix == ".tgz" else "w"
-    with tarfile.open(path, mode) as tar:
+    is_packed = path.suffix == ".tgz"
+    with tarfile.open(path, "w:gz") if is_packed else tarfile.open(path, "w") as tar:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)

@@ -15,6 +15,8 @@ from material import CACHED, Material
 from mutations import change_value, copy_tree, index, mutate, odd_toml, to_toml
 from traps import Traps, evil_name
 
+from fedorbit.documents import SEAL, sealed
+
 RUNS = {"finished": ("plain", "limits", "elements"), "interrupted": ("killed", "stopped")}
 SMALL = ("plain.toml", "limits.toml", "elements.toml")
 
@@ -217,11 +219,11 @@ def _run_folder(state: str) -> Prepare:
                 case.mutate_one_of(folder)
         reported = baseline.get("report") if not forged else None
         resumed = baseline["resume"] if not forged else None
-        report = Call(("report", "given"), results=reported and ("report", reported))
+        report = Call(("report", "given"), results=("report", reported) if reported else None)
         resume = Call(
             ("run", "--resume", "given", "-q"),
             keeps=False,
-            results=resumed and ("resume", resumed),
+            results=("resume", resumed) if resumed else None,
         )
         first, second = case.rng.sample((report, resume), 2)
         # A report changes nothing; what follows a resumed run is about what that has made.
@@ -259,16 +261,14 @@ def _forge_checkpoint(case: Case, folder: Path) -> bool:
     files = sorted(folder.rglob("checkpoint-*.json"))
     path = files[index(case.rng, len(files))]
     document = json.loads(path.read_text())
-    document.pop("own_sha256", None)
+    del document[SEAL]
     described, raw, changed = change_value(case.rng, document)
     try:
         changed = json.loads(json.dumps(changed).replace(json.dumps("@@raw value@@"), raw))
-        text = json.dumps(changed, sort_keys=True)
+        text = json.dumps(sealed(changed) if isinstance(changed, dict) else changed, indent=2)
     except (ValueError, RecursionError):
         return True
-    if isinstance(changed, dict):
-        changed["own_sha256"] = hashlib.sha256(text.encode()).hexdigest()
-    path.write_text(json.dumps(changed, indent=2) + "\n")
+    path.write_text(text + "\n")
     for summary in folder.rglob("summary.json"):
         summary.unlink()
     case.done.append(f"{path.name}: {described}, signed again, no summary")

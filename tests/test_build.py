@@ -153,7 +153,7 @@ def test_rates_that_say_nothing() -> None:
     assert not has_rates(load_config("paper", ["link_rates={}"]))
     isl = ["onboard.samples_per_s=1", "link_rates.isl_mbps=3"]
     assert not has_rates(load_config("paper", isl))
-    assert has_rates(load_config("paper", ["link_rates.gs_downlink_mbps=3"]))
+    assert has_rates(load_config("paper", ["link_rates.from_ground_mbps=3"]))
 
 
 def test_the_shape_of_images_is_known_without_them() -> None:

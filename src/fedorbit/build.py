@@ -136,7 +136,7 @@ def build_schedule(config: Config, constellation: Constellation, plan: ContactPl
 def has_rates(config: Config) -> bool:
     """Tell whether a contact with the ground can be too short for a model."""
     rates = config.link_rates
-    return rates is not None and not (rates.gs_uplink_mbps is rates.gs_downlink_mbps is None)
+    return rates is not None and not (rates.to_ground_mbps is rates.from_ground_mbps is None)
 
 
 def build_service(
@@ -148,7 +148,7 @@ def build_service(
 ) -> Service:
     """Work out which rounds serve an orbit, given the rates of links and the size of a model."""
     assert config.link_rates is not None
-    rates = LinkRates(config.link_rates.gs_uplink_mbps, config.link_rates.gs_downlink_mbps)
+    rates = LinkRates(config.link_rates.to_ground_mbps, config.link_rates.from_ground_mbps)
     seconds = contact_seconds(
         plan, constellation.orbit_of_satellite, in_view.rounds, config.schedule.round_s
     )

@@ -5,12 +5,23 @@ The command line prints it and exits with 2; anything else that escapes is a bug
 """
 
 import difflib
+import errno
 from collections.abc import Iterable
+
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Errors of a write for which there is no room, or none within a limit."""
 
 
 def closest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the candidate that a mistyped word was probably meant to be."""
     return next(iter(difflib.get_close_matches(word, list(candidates), n=1, cutoff=cutoff)), None)
+
+
+def os_sentence(error: OSError) -> str:
+    """Return what the operating system refused, and of which file."""
+    full = "the disk is full; make room there and try again"
+    reason = full if error.errno in DISK_FULL else error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
 
 
 class FedOrbitError(Exception):

@@ -160,7 +160,9 @@ def test_output_in_ascii(process) -> None:
 
 def test_a_full_disk_is_one_sentence_with_the_file(process) -> None:
     done = process("bash -c 'ulimit -f 8; fedorbit orbits --out figures --json'", code=2)
-    assert one_sentence(done) == "figures/timeline.png: the disk is full"
+    assert one_sentence(done) == (
+        "figures/timeline.png: the disk is full; make room there and try again"
+    )
 
 
 def test_bad_input_as_a_process(process) -> None:

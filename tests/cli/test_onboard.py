@@ -48,7 +48,7 @@ def test_a_run_tells_of_its_hardware_in_json(fedorbit) -> None:
     small = ["constellation.planes=2", "constellation.satellites_per_plane=2", "run.rounds=2",
              "data.synthetic.samples=60", "data.synthetic.size=16", "training.epochs=1",
              "schedule.rounds=60"]  # fmt: skip
-    hardware = ["onboard.samples_per_s=5", "link_rates.gs_uplink_mbps=1"]
+    hardware = ["onboard.samples_per_s=5", "link_rates.to_ground_mbps=1"]
     given = [part for change in (*small, *hardware) for part in ("-o", change)]
     [run] = json.loads(fedorbit("run", "-m", "fedorbit", *given, "--json").stdout)["runs"]
     assert run["onboard"]["round_s"] == 300.0
@@ -61,7 +61,7 @@ def test_a_run_tells_of_its_hardware_in_json(fedorbit) -> None:
 
 def test_orbits_show_what_rates_leave(fedorbit) -> None:
     # The paper's contacts; LeNet-5 for three channels and ten classes has 62,006 parameters.
-    slow = ("quickstart", "-o", "link_rates.gs_uplink_mbps=0.02", "--contacts", "0")
+    slow = ("quickstart", "-o", "link_rates.to_ground_mbps=0.02", "--contacts", "0")
     document = json.loads(fedorbit("orbits", *slow, "--json").stdout)
     service = document["service"]
     assert service["exchange_s"] == pytest.approx(8 * 4 * 62_006 / 0.02e6)

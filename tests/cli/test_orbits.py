@@ -158,6 +158,12 @@ def test_plans_of_other_formats(fedorbit, name: str) -> None:
     again = json.loads(fedorbit("orbits", "-o", f"schedule.plan={name}", "--json").stdout)
     assert again["contacts"] == 147
     assert again["contact_s"] == pytest.approx(64_260, abs=300)
+    ranges_km = [row["range_km"] for row in again["contact_list"]]
+    if name == "plan.json":
+        assert 550.0 < min(ranges_km) < max(ranges_km) < 2000.0
+    else:  # whole light seconds say nothing about kilometres
+        assert set(ranges_km) == {None}
+    fedorbit("orbits", "-o", f"schedule.plan={name}", "--out", "out", "--plan", "again.csv")
 
 
 def test_mistakes_with_plans_get_one_sentence(fedorbit, tmp_path: Path) -> None:

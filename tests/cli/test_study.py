@@ -84,6 +84,13 @@ def test_a_failing_run_gives_its_sentence_and_a_code(fedorbit, tmp_path: Path) -
     assert "1 failed, 1 done" in status and "at least 16 x 16" in " ".join(status.split())
 
 
+def test_a_full_disk_is_the_sentence_of_a_run(process, tmp_path: Path) -> None:
+    small.write_study(tmp_path, '[common]\nmethod = ["fedavg"]\n')
+    told = process("bash -c 'ulimit -f 100; fedorbit study run tiny.toml --out o'", code=3).stderr
+    assert "seed0 failed: " in told and "Errno" not in told
+    assert "fedavg/checkpoint-" in told and "the disk is full; make room there" in told
+
+
 def test_ctrl_c_keeps_what_there_is(gates: Gates, tmp_path: Path) -> None:
     small.write_study(tmp_path, f'[common]\nmethod = ["{METHOD}"]\nrun.rounds = [20]')
     gates.hold(before=7)

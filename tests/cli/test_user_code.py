@@ -60,7 +60,7 @@ def test_a_folder_that_names_code_in_it_runs_nothing(fedorbit, folder: Path, set
     assert not was_imported()
     assert not any("evil" in name for name in sys.modules)
     fedorbit("report", "sent", code=2)  # it has no records
-    rates = ["-o", "link_rates.gs_uplink_mbps=1"]  # for which a model has a size
+    rates = ["-o", "link_rates.to_ground_mbps=1"]  # for which a model has a size
     fedorbit("orbits", "sent/config.toml", *rates, code=2 if "model" in setting else 0)
     fedorbit("config", "show", "sent/config.toml")
     fedorbit("data", "partition", "sent/config.toml")

@@ -106,7 +106,7 @@ def test_presets_load_and_survive_being_printed(preset: str, written) -> None:
         ("[onboard]\ndeadline = true", "onboard.samples_per_s is missing: training samples per second"),
         ("[onboard]\nsamples_per_s = 1\n[onboard.energy]\nsolar_w = 1\ntraining_w = 1", "onboard.energy.battery_wh is missing: usable capacity"),
         ("[onboard]\nsamples_per_s = 1\nspeed = 2", "unknown key 'onboard.speed'"),
-        ("[link_rates]\ngs_uplink_mbps = 0", "link_rates.gs_uplink_mbps must be at least 1e-06"),
+        ("[link_rates]\nto_ground_mbps = 0", "link_rates.to_ground_mbps must be at least 1e-06"),
         ("[link_rates]\nisl_mbps = 1", "link_rates.isl_mbps has no effect without a time on board; set onboard.samples_per_s too"),
         ("[constellation", "is not valid TOML"),
         ("extends = 'papre'", "extends must name a preset, got 'papre' (did you mean 'paper'?)"),
@@ -121,7 +121,7 @@ def test_mistakes_get_one_sentence_with_the_remedy(written, text: str, expected:
 
 def test_hardware_is_read_overridden_and_printed(written) -> None:
     file = written("[onboard]\nsamples_per_s = 20\n[onboard.energy]\nbattery_wh = 1\nsolar_w = 2\n"
-                   "training_w = 3\n[link_rates]\ngs_uplink_mbps = 0.5\n")  # fmt: skip
+                   "training_w = 3\n[link_rates]\nto_ground_mbps = 0.5\n")  # fmt: skip
     config = load_config(file, ["onboard.samples_per_s=[1, 2.5]", "onboard.energy.solar_w=4"])
     assert config.onboard is not None and config.link_rates is not None
     assert config.onboard.samples_per_s == (1.0, 2.5)

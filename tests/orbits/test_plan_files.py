@@ -77,7 +77,7 @@ def test_dtn_formats_hold_the_whole_seconds_of_every_contact(
     )
     assert [(begin, a, b, end) for a, b, begin, end in rows_of(again)] == expected
     assert len(again) == len(plan) > 200
-    np.testing.assert_allclose(again.range_km, 299_792.458)  # one light second, rounded up
+    assert np.isnan(again.range_km).all()  # a whole light second is no range near the Earth
     # Once more changes nothing: what is written is what was read.
     twice = read_plan(write_plan(tmp_path / f"again-{name}", again, nodes, LinkRates()), nodes)
     assert rows_of(twice) == rows_of(again)
@@ -85,7 +85,7 @@ def test_dtn_formats_hold_the_whole_seconds_of_every_contact(
 
 def test_ion_and_hdtn_files_look_as_their_readers_want_them(papers, tmp_path: Path) -> None:
     plan, nodes = papers
-    rates = LinkRates(gs_uplink_mbps=8.0, gs_downlink_mbps=None)  # to the ground, and from it
+    rates = LinkRates(to_ground_mbps=8.0, from_ground_mbps=None)  # to the ground, and from it
     text = write_plan(tmp_path / "plan.ion", plan, nodes, rates).read_text()
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     # The first contact: satellite 16 over London from 0 to 216.9 s; nodes count from 1.
@@ -152,7 +152,7 @@ a contact +200 +250 1 5 125000
 a contact 2026/03/01-00:10:00 +700 2 6 1
 a contact +600 +700 6 2 1
 a contact -1 -1 1 1 0
-a range +0 +1000 5 1 0.004
+a range +0 +1000 5 1 0
 a range +0 +1000 2 6 1
 m production 1000000
 ## end ionadmin
@@ -162,7 +162,7 @@ m production 1000000
 def test_ion_contacts_last_while_both_directions_are_listed(tmp_path: Path) -> None:
     plan = read(tmp_path, ION)
     assert rows_of(plan) == [(0, 4, 40.0, 100.0), (0, 4, 200.0, 250.0), (1, 5, 600.0, 700.0)]
-    np.testing.assert_allclose(plan.range_km, [1199.17, 1199.17, 299_792.458], atol=0.01)
+    assert np.isnan(plan.range_km).all()
 
 
 def test_hdtn_contacts_last_while_both_directions_are_listed(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_hdtn_contacts_last_while_both_directions_are_listed(tmp_path: Path) -> 
     ]  # fmt: skip
     plan = read(tmp_path, json.dumps({"contacts": contacts}))
     assert rows_of(plan) == [(2, 5, 7.0, 8.0), (0, 4, 40.0, 100.0)]
-    assert plan.range_km[0] == pytest.approx(299_792.458) and math.isnan(plan.range_km[1])
+    assert np.isnan(plan.range_km).all()
 
 
 HEAD = "node_a,node_b,begin_s,end_s,kind,range_km\n"
@@ -218,8 +218,6 @@ HEAD = "node_a,node_b,begin_s,end_s,kind,range_km\n"
         ("a contact +10 +5 1 5 1\na contact +0 +9 5 1 1\n", "line 1: a contact must end after"),
         ("@ +5\na contact +0 +10 1 5 1\n", "line 1: the command '@ +5' is not read"),
         ("a contact +0 +10 1 5 1\nd contact * 1 5\n", "line 2: the command 'd contact' is not read"),
-        ("a contact +0 +9 1 5 1\na contact +0 +9 5 1 1\na range +0 +9 1 5 -2\n",
-         "line 3: a light time must be at least 0 s, got -2"),
     ],
 )  # fmt: skip
 def test_what_is_refused(tmp_path: Path, text: str, told: str) -> None:

@@ -105,7 +105,7 @@ def test_what_is_left_out_does_not_count() -> None:
     assert config_hash(small(data={"share": 1.0})) == config_hash(small())
     for changes in (
         {"onboard": {"samples_per_s": 1.0}},
-        {"link_rates": {"gs_uplink_mbps": 1.0}},
+        {"link_rates": {"to_ground_mbps": 1.0}},
         {"data": {"share": 0.5}},
     ):
         assert config_hash(small(**changes)) != config_hash(small())
@@ -118,7 +118,7 @@ def slow(exchange_s: float, **changes: object) -> Config:
     """A configuration in which one model up and one down take so many seconds together."""
     config = small(schedule={"rounds": 200}, **changes)
     mbps = 2 * 8 * model_bytes(config) / 1e6 / exchange_s
-    rates = {"gs_uplink_mbps": mbps, "gs_downlink_mbps": mbps}
+    rates = {"to_ground_mbps": mbps, "from_ground_mbps": mbps}
     return small(schedule={"rounds": 200}, link_rates=rates, **changes)
 
 

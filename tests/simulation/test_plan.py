@@ -85,7 +85,7 @@ def test_an_operators_plan_drives_a_run_with_exactly_those_contacts(tmp_path: Pa
 
 def test_seconds_of_contact_come_from_the_plan(tmp_path: Path) -> None:
     """Satellite 0 has 50 s in round 0, when it is not in view yet, and 300 s in rounds 1 and 2."""
-    config = small(link_rates={"gs_uplink_mbps": 1e6})
+    config = small(link_rates={"to_ground_mbps": 1e6})
     made = build_world(with_plan(config, operators(tmp_path)))
     assert made.service is not None
     np.testing.assert_allclose(made.service.contact_s[:5, 0], [50.0, 300.0, 300.0, 0.0, 0.0])
@@ -159,7 +159,7 @@ def test_everything_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     counted(build, "find_contacts")
     counted(world, "build_constellation")
     counted(build, "walker")
-    config = small(link_rates={"gs_uplink_mbps": 1e6}, events=EVENTS, run={"method": ["fedavg"]})
+    config = small(link_rates={"to_ground_mbps": 1e6}, events=EVENTS, run={"method": ["fedavg"]})
     with pytest.raises(fo.StopRequested):
         fo.run(config, tmp_path / "run", progress=StopAfter("fedavg", 4))
     assert sorted(calls) == ["build_constellation", "find_contacts", "walker"]

@@ -13,12 +13,14 @@ import pytest
 
 import fedorbit as fo
 from fedorbit.config import Config
+from fedorbit.documents import sealed
 from fedorbit.errors import ConfigError, ModelError, RunError
 from fedorbit.learning.engine import LocalEngine
 from fedorbit.learning.jobs import LocalJob, Trained
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.simulation import checkpoint, loop, runs
 from fedorbit.simulation.records import headline, method_id, read_records
+from fedorbit.simulation.results import read_results
 
 ROUNDS = 8
 
@@ -281,6 +283,25 @@ def test_no_whole_checkpoint_is_an_error(tmp_path: Path) -> None:
         tensors.write_bytes(b"")
     with pytest.raises(RunError, match="no checkpoint is whole"):
         fo.resume(tmp_path / "stopped")
+
+
+@pytest.mark.parametrize("found", [1, 3])
+def test_a_checkpoint_of_another_version_is_no_damage(
+    tmp_path: Path, found: int, recwarn: pytest.WarningsRecorder
+) -> None:
+    target = stopped_run(tmp_path / "stopped")
+    path = target / "checkpoint-00000007.json"
+    document = json.loads(path.read_text())
+    del document["sha256"], document["arrays_bytes"], document["format"]  # as format 1 was
+    path.write_text(json.dumps(sealed(document if found == 1 else {**document, "format": found})))
+    with pytest.raises(RunError) as refused:
+        fo.resume(tmp_path / "stopped")
+    assert str(refused.value) == (
+        f"{path} was written by another version of fedorbit: its format is {found}, this version "
+        "reads 2; resume with the version that wrote it, or run again in another folder"
+    )
+    assert path.exists()  # for the version that wrote it
+    assert read_results(tmp_path / "stopped", "fedavg").records and not recwarn
 
 
 def test_records_cut_short_are_an_error(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from fedorbit import __version__
 from fedorbit.cli import EXIT_INTERRUPTED, config, data, doctor, orbits, report, run, study
 from fedorbit.cli.app import App
 from fedorbit.cli.output import complain, stderr
-from fedorbit.errors import FedOrbitError
+from fedorbit.errors import FedOrbitError, os_sentence
 from fedorbit.stopping import first_stop
 
 EXIT_BUG, EXIT_BAD_INPUT = 1, 2
@@ -97,10 +97,7 @@ def execute(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        reason = "the disk is full" if full else error.strerror or str(error)
-        where = f"{error.filename}: " if error.filename else ""
-        code = _report(error, f"{where}{reason}", EXIT_BAD_INPUT, debug)
+        code = _report(error, os_sentence(error), EXIT_BAD_INPUT, debug)
     except Exception as error:
         message = f"internal error, {type(error).__name__}: {error}; --debug shows where"
         code = _report(error, message, EXIT_BUG, debug)

@@ -86,7 +86,7 @@ def orbits(
 
     fedorbit orbits -o constellation.kind=elements -o constellation.file=iridium.tle
 
-    fedorbit orbits quickstart -o link_rates.gs_uplink_mbps=0.02  [dim]rounds long enough[/dim]
+    fedorbit orbits quickstart -o link_rates.to_ground_mbps=0.02  [dim]rounds long enough[/dim]
     """
     allow_typed_code(overrides or [], allow_code)
     settings = load_config(config, overrides or [])
@@ -136,7 +136,7 @@ def _view(settings: Config, progress: Progress) -> View:
 
 def _rates(settings: Config) -> LinkRates:
     rates = settings.link_rates
-    return LinkRates(rates.gs_uplink_mbps, rates.gs_downlink_mbps) if rates else LinkRates()
+    return LinkRates(rates.to_ground_mbps, rates.from_ground_mbps) if rates else LinkRates()
 
 
 def _service(settings: Config, view: View) -> Service:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from fedorbit.config.bundled import bundled_name
 from fedorbit.config.explain import nearest
+from fedorbit.config.renamed import named_anew
 from fedorbit.config.schema import CHOICES, LONDON, spelled_out
 from fedorbit.documents import DocumentError, parse_toml, read_text
 from fedorbit.errors import ConfigError
@@ -114,7 +115,7 @@ def apply_overrides(values: Values, overrides: Iterable[str]) -> Values:
         for part in reversed(parts[:-1]):
             change = {part: change}
         changes = _overlaid(changes, spelled_out(change))
-    values = merge(values, changes)
+    values = merge(values, named_anew(changes, "overrides"))
     for parts, value, override in in_stations:
         values = _override_station(values, parts, value, override)
     return values
@@ -239,9 +240,10 @@ def _preset_text(name: str) -> str:
 
 def _parse(text: str, where: str) -> Values:
     try:
-        return parse_toml(text)
+        values = parse_toml(text)
     except DocumentError as error:
         raise ConfigError(f"{where} is not valid TOML: {error}") from None
+    return named_anew(values, where)
 
 
 def _anchor_paths(values: Values, folder: Path) -> None:

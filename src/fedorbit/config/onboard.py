@@ -62,10 +62,10 @@ class OnboardSection(Section):
 class LinkRatesSection(Section):
     """How fast models move; a link without a rate takes no time."""
 
-    gs_uplink_mbps: float | None = Field(
+    to_ground_mbps: float | None = Field(
         None, ge=1e-6, le=1e9, description="from an orbit to the ground, in megabits per second"
     )
-    gs_downlink_mbps: float | None = Field(
+    from_ground_mbps: float | None = Field(
         None, ge=1e-6, le=1e9, description="from the ground to an orbit"
     )
     isl_mbps: float | None = Field(

@@ -12,7 +12,6 @@ always a whole dataset. Writers of one name hold a lock file (POSIX `flock`), so
 seen under the lock belongs to a process that died.
 """
 
-import errno
 import fcntl
 import hashlib
 import io
@@ -43,14 +42,13 @@ from fedorbit.data.description import (
     read_description,
 )
 from fedorbit.data.stream import ImageStream
-from fedorbit.errors import DataError
+from fedorbit.errors import DISK_FULL, DataError
 from fedorbit.progress import Progress, SilentProgress
 
 CACHE_VERSION = 1
 """Format of the folder above; a reader refuses every other version."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,7 +372,7 @@ def _blame_disk(path: Path, needed_bytes: int | None = None) -> Iterator[None]:
         yield
     except OSError as error:
         needs = f" (it needs {needed_bytes:,} bytes)" if needed_bytes else ""
-        remedy = "free some space" if error.errno in _DISK_FULL else "check its permissions"
+        remedy = "free some space" if error.errno in DISK_FULL else "check its permissions"
         raise DataError(
             f"{path} cannot be written{needs}: {error.strerror or error}; {remedy} "
             "or set FEDORBIT_CACHE to another folder"

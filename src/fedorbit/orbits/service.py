@@ -22,16 +22,15 @@ from fedorbit.orbits.visibility import Schedule
 class LinkRates:
     """Megabits per second; None is as good as infinitely fast."""
 
-    gs_uplink_mbps: float | None = None
+    to_ground_mbps: float | None = None
     """From an orbit to the ground, as in `to_ground_bytes`."""
-    gs_downlink_mbps: float | None = None
+    from_ground_mbps: float | None = None
     """From the ground to an orbit."""
 
     def exchange_s(self, model_bytes: int) -> float:
-        """Seconds to send one model up and one down."""
-        return transfer_s(model_bytes, self.gs_uplink_mbps) + transfer_s(
-            model_bytes, self.gs_downlink_mbps
-        )
+        """Seconds to send one model to the ground and one back."""
+        to_ground_s = transfer_s(model_bytes, self.to_ground_mbps)
+        return to_ground_s + transfer_s(model_bytes, self.from_ground_mbps)
 
 
 @dataclass(frozen=True, eq=False)

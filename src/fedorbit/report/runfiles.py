@@ -9,6 +9,7 @@ from typing import Any
 
 from fedorbit.config import load_values
 from fedorbit.config.files import flat_settings
+from fedorbit.config.renamed import current_name
 from fedorbit.documents import parse_toml, read_text
 from fedorbit.errors import ConfigError, RunError
 from fedorbit.progress import Progress, SilentProgress
@@ -166,7 +167,8 @@ def method_parameters(flat: Mapping[str, Any], method: str) -> dict[str, Any]:
 
 def _variant(variants: Sequence[dict[str, Any]], name: str | None) -> Variant | None:
     settings = [key for v in variants for key in flat_settings(v.get("settings", {}))]
-    keys = frozenset(re.split(r"\.\d", key)[0] for key in settings)  # events.0.round: events
+    # events.0.round: events
+    keys = frozenset(current_name(re.split(r"\.\d", key)[0]) for key in settings)
     of_method = all(key.startswith("methods.") for key in keys)
     labels = {v["name"]: str(v.get("label", v["name"])) for v in variants}
     return None if name is None else Variant(labels[name], of_method, keys)

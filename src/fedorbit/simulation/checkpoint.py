@@ -2,7 +2,8 @@
 
 The arrays are written first, then the JSON file with their checksum and its own; both are written
 beside their place and renamed. So a JSON file belongs to a whole checkpoint unless the disk damages
-it, and then the one before, which is kept, takes its place.
+it, and then the one before, which is kept, takes its place. One of another format is whole, and is
+left alone: the version that wrote it can go on from it.
 """
 
 import json
@@ -20,16 +21,19 @@ from fedorbit.documents import (
     file_digest,
     read_bytes,
     read_json,
+    require,
     require_seal,
     sealed,
 )
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
-from fedorbit.simulation.schema import CHECKPOINT_FILE
+from fedorbit.simulation.schema import CHECKPOINT_FILE, SEALED_FILE
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and a report does without it
     from fedorbit.methods.base import State
 
+FORMAT = 2
+"""1 had no number."""
 KEEP = 2
 WORLD_ARRAY = "world:"
 """Begin of the names of arrays that are not the method's."""
@@ -59,6 +63,7 @@ def save(folder: Path, run_id: str, checkpoint: Checkpoint) -> None:
     with replacing(folder / f"{name}.safetensors") as partial:
         partial.write_bytes(arrays)
     document = {
+        "format": FORMAT,
         "run_id": run_id,
         "rounds_done": checkpoint.rounds_done,
         "spent": checkpoint.spent,
@@ -75,7 +80,10 @@ def save(folder: Path, run_id: str, checkpoint: Checkpoint) -> None:
 
 
 def load_newest(folder: Path, run_id: str) -> Checkpoint | None:
-    """Load the newest checkpoint that is whole; warn about any that is not, and set it aside."""
+    """Load the newest checkpoint that is whole; warn about any that is not, and set it aside.
+
+    One of another format is refused.
+    """
     damaged: list[str] = []
     aside: list[Path] = []
     for path in _newest_first(folder):
@@ -105,7 +113,10 @@ def warn_of_damage(folder: Path, run_id: str) -> None:
     """Warn of checkpoints that are not what the run has written; no result depends on them."""
     for path in _newest_first(folder):
         try:
-            document = _numbers(path, run_id)
+            document = _sealed(path)
+            if _format(document) != FORMAT:
+                continue  # whole, and of a shape that is not known here
+            _require_numbers(document, run_id)
             if file_digest(path.with_suffix(".safetensors")) != document["arrays_sha256"]:
                 raise DocumentError("its arrays do not fit their checksum")
         except (OSError, DocumentError) as error:
@@ -118,16 +129,32 @@ def warn_of_damage(folder: Path, run_id: str) -> None:
             )
 
 
-def _numbers(path: Path, run_id: str) -> dict[str, Any]:
-    document: dict[str, Any] = read_json(path, CHECKPOINT_FILE)
+def _sealed(path: Path) -> dict[str, Any]:
+    """Read the numbers of a checkpoint of any format."""
+    document: dict[str, Any] = read_json(path, SEALED_FILE)
     require_seal(document)
-    if document["run_id"] != run_id:
-        raise DocumentError("it belongs to another run or method")
     return document
 
 
+def _format(document: dict[str, Any]) -> int:
+    return int(document.get("format", 1))
+
+
+def _require_numbers(document: dict[str, Any], run_id: str) -> None:
+    require(document, CHECKPOINT_FILE)
+    if document["run_id"] != run_id:
+        raise DocumentError("it belongs to another run or method")
+
+
 def _load(path: Path, run_id: str) -> Checkpoint:
-    document = _numbers(path, run_id)
+    document = _sealed(path)
+    if (found := _format(document)) != FORMAT:
+        raise RunError(
+            f"{path} was written by another version of fedorbit: its format is {found}, this "
+            f"version reads {FORMAT}; resume with the version that wrote it, or run again in "
+            "another folder"
+        )
+    _require_numbers(document, run_id)
     # A larger file is refused unread; a number that is too large does not make a file larger.
     arrays = read_bytes(path.with_suffix(".safetensors"), document["arrays_bytes"])
     if digest(arrays) != document["arrays_sha256"]:

@@ -21,6 +21,7 @@ from typing import Any
 from fedorbit.config import Config, load_values
 from fedorbit.config.files import apply_overrides, changes_results, flat_settings
 from fedorbit.config.inputs import own_files, with_files
+from fedorbit.config.renamed import current_name, named_anew
 from fedorbit.documents import (
     SEAL,
     DocumentError,
@@ -124,7 +125,7 @@ def read_stored(folder: Path) -> Stored:
     path = folder / CONFIG
     try:
         text = read_text(path)
-        values = parse_toml(text)
+        values = named_anew(parse_toml(text), str(path), warn=False)
         run = values.get("run")
         if not isinstance(run, dict) or not {"method", "rounds"} <= run.keys():
             raise DocumentError("run.method and run.rounds are missing")
@@ -133,7 +134,8 @@ def read_stored(folder: Path) -> Stored:
             f"{path} is not the configuration of a run ({error}); leave {folder} out"
         ) from None
     if (manifest := read_manifest(folder)) is not None:
-        _require_settings(path, _settings(values), manifest.settings)
+        then = {current_name(key): value for key, value in manifest.settings.items()}
+        _require_settings(path, _settings(values), then)
     return Stored(text, values)
 
 

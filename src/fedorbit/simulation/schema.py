@@ -295,9 +295,21 @@ class SpentShape(TypedDict):
 
 
 @with_config(STRICT)
+class SealedShape(TypedDict):
+    """What the numbers of a checkpoint of any format have."""
+
+    format: NotRequired[Count]
+    sha256: Sha256
+
+
+SEALED_FILE: TypeAdapter[Any] = TypeAdapter(SealedShape)
+
+
+@with_config(STRICT)
 class CheckpointShape(TypedDict):
     """The numbers of a checkpoint; its arrays are in a file beside it."""
 
+    format: Count
     run_id: Sha256
     rounds_done: Count
     spent: SpentShape

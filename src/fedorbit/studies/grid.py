@@ -13,6 +13,7 @@ from fedorbit.config import Config, load_config
 from fedorbit.config.explain import nearest
 from fedorbit.config.files import dumps, literal, split_key
 from fedorbit.config.inputs import anywhere
+from fedorbit.config.renamed import current_name
 from fedorbit.errors import ConfigError, FedOrbitError
 from fedorbit.methods import METHODS, make_method
 from fedorbit.studies.schema import (
@@ -212,7 +213,7 @@ def method_label(method: str) -> str:
 def _lookup(config: Config, key: str) -> Any:
     """Return a setting by its key; None for a method's parameter that is not set."""
     value: Any = config
-    for part in split_key(key):
+    for part in split_key(current_name(key)):
         value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
     return value
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fedorbit.config import load_config
-from fedorbit.errors import FedOrbitError
+from fedorbit.errors import FedOrbitError, os_sentence
 from fedorbit.simulation import runs
 from fedorbit.simulation.manifest import CONFIG
 from fedorbit.stopping import StopRequested
@@ -78,6 +78,8 @@ def do_run(out: Path, slug: str, settings: Mapping[str, Any]) -> Outcome:
 
 
 def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return os_sentence(error)
     return str(error) if isinstance(error, FedOrbitError) else described(error)
 
 
