@@ -159,7 +159,7 @@ class _Runner:
     def _look_after_held(self) -> None:
         """Take over what another process has left unfinished; its failures are failures."""
         for cell in list(self._held):
-            if not folders.is_claimed(self._out, cell.slug):
+            if not folders.is_locked(self._out, cell.slug):
                 self._held.remove(cell)
                 if state_of(self._out, cell).state in ("done", "failed"):
                     self._open.discard(cell.slug)

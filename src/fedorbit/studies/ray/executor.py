@@ -115,7 +115,7 @@ class RayTasks:
         engine = {"kind": "local", "workers": self._resources.cpus}
         order = Order(self._needs.home, self._out, slug, engine, self._needs.datasets)
         if self._returned is not None:
-            if not self._returned.claim(slug):
+            if not self._returned.lock(slug):
                 self._held.append(Ended(slug, "held"))
                 return
             order = self._returned.complete(order)
@@ -173,7 +173,7 @@ class RayTasks:
         except errors.RayError as error:
             answer = Answer("lost", _describe_loss(errors, error))
         if self._returned is not None:
-            self._returned.settle(slug, answer.parcel)
+            self._returned.settle(slug, answer.files)
         return Ended(slug, answer.outcome, answer.reason)
 
 
