@@ -5,12 +5,27 @@ The command line prints it and exits with 2; anything else that escapes is a bug
 """
 
 import difflib
+import re
 from collections.abc import Iterable
+
+LONGEST_LINE = 200
 
 
 def closest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the candidate that a mistyped word was probably meant to be."""
     return next(iter(difflib.get_close_matches(word, list(candidates), n=1, cutoff=cutoff)), None)
+
+
+def one_line(error: BaseException, *, with_kind: bool = False) -> str:
+    """Return what another library's error says, to stand inside a sentence of this one.
+
+    A long one is cut, no password of an address is shown, and an error that says nothing is
+    named by its kind.
+    """
+    kind, said = type(error).__name__, " ".join(str(error).split()).rstrip(".")
+    text = f"{kind}: {said}" if with_kind and said else said or kind
+    text = re.sub(r"://[^/@ ]+@", "://", text)
+    return text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE - 1]}…"
 
 
 class FedOrbitError(Exception):
