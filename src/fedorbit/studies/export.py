@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
+from fedorbit.results.reading import finished
 from fedorbit.simulation.manifest import (
     CONFIG,
     MANIFEST,
@@ -16,7 +17,6 @@ from fedorbit.simulation.manifest import (
     stored_config,
 )
 from fedorbit.simulation.records import RECORDS, SUMMARY, method_folder
-from fedorbit.simulation.results import finished
 from fedorbit.simulation.runs import differing_keys, with_backend_of
 from fedorbit.studies.folders import refuse_other_configurations, run_lock, state_of
 from fedorbit.studies.formats import as_csv, latex, markdown
