@@ -18,7 +18,7 @@ from fedorbit.config import load_config
 from fedorbit.learning.jobs import LocalJob, Trained
 from fedorbit.learning.torch_trainer import Trainer
 from fedorbit.methods.fedorbit import FedOrbit
-from fedorbit.simulation.loop import NobodyWatches, run_rounds
+from fedorbit.simulation.loop import SilentRunProgress, run_rounds
 from fedorbit.simulation.records import Record
 from fedorbit.simulation.world import World, build_world
 
@@ -56,7 +56,7 @@ class ClockedWorld(World):
         return self.clock
 
 
-class Balance(NobodyWatches):
+class Balance(SilentRunProgress):
     """Tells after every round where the time of all rounds so far went."""
 
     def __init__(self, world: ClockedWorld) -> None:

@@ -20,7 +20,7 @@ from fedorbit.errors import DataError, one_line
 from fedorbit.learning import kernel
 from fedorbit.machine import Machine, read_machine
 
-State = Literal["ok", "absent", "notice", "problem"]
+Verdict = Literal["ok", "absent", "notice", "problem"]
 """`absent` is an option that is not there, `notice` costs something, `problem` prevents runs."""
 
 KERNEL_FEATURES = ("avx2", "fma")
@@ -39,7 +39,7 @@ class Finding:
     name: str
     value: Any
     text: str
-    state: State = "ok"
+    state: Verdict = "ok"
     remedy: str = ""
 
 

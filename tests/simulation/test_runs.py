@@ -55,7 +55,7 @@ def whole(tmp_path: Path) -> fo.RunResult:
     return fo.run(small(), tmp_path / "whole")
 
 
-class StopAfter(loop.NobodyWatches):
+class StopAfter(loop.SilentRunProgress):
     """Stops a run after so many rounds of a method, as Ctrl-C would."""
 
     def __init__(self, method: str, t: int) -> None:
@@ -180,7 +180,7 @@ def test_a_second_stop_does_not_spoil_the_last_checkpoint(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-class Breaks(loop.NobodyWatches):
+class Breaks(loop.SilentRunProgress):
     def round_done(self, t: int, record: dict | None) -> None:
         if t == 4:
             raise ZeroDivisionError
@@ -339,7 +339,7 @@ def test_a_folder_in_use_is_refused(whole: fo.RunResult, tmp_path: Path) -> None
 
 
 def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
-    class TryAgain(loop.NobodyWatches):
+    class TryAgain(loop.SilentRunProgress):
         def round_done(self, t: int, record: dict | None) -> None:
             with pytest.raises(RunError, match="another process runs in"):
                 fo.resume(tmp_path / "busy")

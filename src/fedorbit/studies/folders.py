@@ -27,7 +27,7 @@ HIDDEN = ".study"
 FAILURE: TypeAdapter[Any] = TypeAdapter(dict[str, str])
 TAIL_BYTES = 1_000_000
 
-State = Literal["done", "running", "interrupted", "failed", "missing"]
+RunPhase = Literal["done", "running", "interrupted", "failed", "missing"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class RunState:
 
     folder: str
     method: str
-    state: State
+    state: RunPhase
     rounds_done: int
     rounds: int
     seconds: float
@@ -57,7 +57,7 @@ def state_of(out: Path, cell: Cell) -> RunState:
         return RunState(cell.slug, cell.method, "done", done, rounds, summary["seconds"])
     rounds_done, seconds = _progress(target)
     error = read_failure(out, cell.slug)
-    state: State = "missing"
+    state: RunPhase = "missing"
     if is_locked(out, cell.slug):
         state, error = "running", None
     elif error is not None:

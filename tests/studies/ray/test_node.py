@@ -102,7 +102,7 @@ def test_a_run_apart_is_stopped_and_goes_on_elsewhere(
             signal.raise_signal(signal.SIGTERM)
 
     with monkeypatch.context() as patched:
-        patched.setattr("fedorbit.simulation.loop.NobodyWatches.round_done", stop_in_round_2)
+        patched.setattr("fedorbit.simulation.loop.SilentRunProgress.round_done", stop_in_round_2)
         first = do(files.complete(order_of(out, slug)))
     host = socket.gethostname()
     assert first.outcome == "lost" and first.reason == f"its process on node {host} was stopped"

@@ -15,7 +15,7 @@ import pytest
 import fedorbit as fo
 from fedorbit.errors import ClusterError
 from fedorbit.simulation.records import method_folder, read_records
-from fedorbit.studies import OnRay, Progress, Study, load_study, run, status
+from fedorbit.studies import OnRay, Study, StudyProgress, load_study, run, status
 from fedorbit.studies.folders import is_locked
 from fedorbit.studies.grid import Cell
 from fedorbit.user_code import allow_code
@@ -148,7 +148,7 @@ def test_a_node_is_lost(cluster: Any, fated: Path) -> None:
     told = [fated / f"on-{node}" for node in after]
     assert len(told) == 3
 
-    def remove_node(progress: Progress) -> None:
+    def remove_node(progress: StudyProgress) -> None:
         if all(path.exists() for path in told) and not (fated / "removed").exists():
             cluster.remove_node(third, allow_graceful=False)
             (fated / "removed").touch()
