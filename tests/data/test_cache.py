@@ -25,7 +25,7 @@ from fedorbit.data.cache import (
 )
 from fedorbit.data.stream import Chunk
 from fedorbit.errors import DataError
-from tests.data.source_fixtures import class_files, small_stream, write_folder
+from tests.data.source_fixtures import Recorder, class_files, small_stream, write_folder
 from tests.patience import PATIENCE_S
 
 REPOSITORY = Path(__file__).parents[2]
@@ -53,20 +53,6 @@ def run_python(code, *arguments, **kwargs):
         text=True,
         **kwargs,
     )
-
-
-class Recorder:
-    def __init__(self):
-        self.events = []
-
-    def start(self, label, total, unit):
-        self.events.append((label, total, unit))
-
-    def advance(self, n):
-        self.events.append(n)
-
-    def finish(self):
-        self.events.append("finish")
 
 
 # --- What is written is what is read ------------------------------------------------------------
