@@ -543,6 +543,15 @@ def test_second_writer_waits_and_says_so(own_cache):
     process.communicate(timeout=PATIENCE_S)
 
 
+def test_a_lock_that_is_a_link_is_not_followed(own_cache, tmp_path):
+    (tmp_path / "precious").write_text("kept")
+    own_cache.mkdir(exist_ok=True)
+    (own_cache / ".small.lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(DataError, match=r"\.small\.lock cannot be written: .*symbolic link"):
+        write()
+    assert (tmp_path / "precious").read_text() == "kept"
+
+
 def test_two_processes_prepare_once(own_cache, tmp_path):
     source = write_folder(tmp_path / "pictures", class_files(("a", "b"), 20))
     code = """
