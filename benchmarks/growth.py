@@ -19,10 +19,10 @@ MIB = 2**20
 CHILD = """
 import json, resource, sys, time
 from fedorbit.config import load_config
-from fedorbit.simulation.loop import NobodyWatches
+from fedorbit.simulation.loop import SilentRunProgress
 from fedorbit.simulation.runs import run
 preset, out, *changes = sys.argv[1:]
-class Clock(NobodyWatches):
+class Clock(SilentRunProgress):
     cpu_s = begin_s = 0.0
     def begin(self, *arguments):
         self.begin_s = time.process_time()

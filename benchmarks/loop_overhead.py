@@ -18,7 +18,7 @@ from unittest import mock
 from fedorbit.config import load_config
 from fedorbit.learning.jobs import LocalJob, Trained
 from fedorbit.learning.torch_trainer import Trainer
-from fedorbit.simulation.loop import NobodyWatches
+from fedorbit.simulation.loop import SilentRunProgress
 from fedorbit.simulation.records import Record
 from fedorbit.simulation.runs import run
 from fedorbit.simulation.world import World
@@ -47,7 +47,7 @@ class Clock:
         return result
 
 
-class Balance(NobodyWatches):
+class Balance(SilentRunProgress):
     """Tells after every round where the time of all rounds so far went."""
 
     clock: Clock

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import fedorbit as fo
 from fedorbit.config import Config
-from fedorbit.simulation.loop import NobodyWatches
+from fedorbit.simulation.loop import SilentRunProgress
 
 STATE_MODELS = {"fedavg": 1, "fedprox": 1, "local": 1, "ditto": 2, "apfl": 2, "fedorbit": 2}
 """Models per orbit of a method's state."""
 
 
-class Peak(NobodyWatches):
+class Peak(SilentRunProgress):
     """Watches the memory that a run takes beyond what it has when its rounds begin."""
 
     def begin(self, method: str, rounds_done: int, rounds: int) -> None:

@@ -16,7 +16,6 @@ import signal
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import count
@@ -25,7 +24,7 @@ from typing import Any
 
 from attempts import Attempt, Ended, Pace, kill_in_phase, stop_at_random
 from compare import differences
-from forkserver import Entry, environment_in, preload
+from forkserver import Entry, environment_in, preload, start
 from material import Material
 from scenarios import SCENARIOS, Scenario, write_inputs
 
@@ -182,7 +181,7 @@ def in_children(jobs: Iterator[Callable[[], Any]], root: Path) -> Iterator[Any]:
         if len(running) == AT_A_TIME:
             yield _result(running)
         answer = root / f"answer-{next(numbers)}.json"
-        running[_start(job, answer)] = answer
+        running[start(job, answer)] = answer
     while running:
         yield _result(running)
 
@@ -195,21 +194,6 @@ def _result(running: dict[int, Path]) -> Any:
     result = json.loads(answer.read_text())
     answer.unlink()
     return result
-
-
-def _start(job: Callable[[], Any], answer: Path) -> int:
-    sys.stdout.flush()
-    child = os.fork()
-    if child:
-        return child
-    code = 1
-    try:
-        answer.write_text(json.dumps(job()))
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
 
 
 def measure_all(chaos: Chaos, scenarios: list[Scenario]) -> dict[str, Any]:

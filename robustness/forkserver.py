@@ -6,6 +6,7 @@ computes, so no thread is lost in a fork. A child runs in a folder of its own wi
 
 import gc
 import importlib
+import json
 import os
 import resource
 import select
@@ -18,6 +19,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 PRELOADED = (
     "fedorbit.cli.commands",
@@ -62,6 +64,22 @@ def preload(entry: str = "fedorbit.cli:main") -> Entry:
     found: Entry = getattr(importlib.import_module(module), name)
     gc.freeze()  # or the collector of every child would copy all pages
     return found
+
+
+def start(job: Callable[[], Any], answer: Path) -> int:
+    """Do a job in a child, which writes what it returns as JSON; return the child's id."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        answer.write_text(json.dumps(job()))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 def call(

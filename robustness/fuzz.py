@@ -14,14 +14,14 @@ import shutil
 import sys
 import tempfile
 import time
-import traceback
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from forkserver import Entry, call, environment_in, preload
+from forkserver import Entry, call, environment_in, preload, start
 from material import Material
 from promises import Failure, check_call, check_files, check_results, snapshot
 from targets import ALL, TARGETS, Call, Case, Target
@@ -143,7 +143,8 @@ def fuzz(fuzzer: Fuzzer, numbers: Sequence[int], end: float, keep: Path) -> Tall
             room = len(running) < AT_A_TIME
             if room and position < len(numbers) and time.monotonic() < end:
                 number, folder = numbers[position], Path(scratch) / str(numbers[position])
-                running[_start(fuzzer, number, folder)] = number, folder
+                job = partial(fuzzer.run, number, folder)  # has calls as children of its own
+                running[start(job, folder / "report.json")] = number, folder
                 position += 1
                 continue
             child, status = os.wait()
@@ -155,23 +156,6 @@ def fuzz(fuzzer: Fuzzer, numbers: Sequence[int], end: float, keep: Path) -> Tall
                 _keep(fuzzer, number, signature, tally.kinds[signature][0], keep)
             _remove(folder)
     return tally
-
-
-def _start(fuzzer: Fuzzer, number: int, folder: Path) -> int:
-    """Do a case in a child, which has calls as its own children."""
-    sys.stdout.flush()
-    child = os.fork()
-    if child:
-        return child
-    code = 1
-    try:
-        report = fuzzer.run(number, folder)
-        (folder / "report.json").write_text(json.dumps(report))
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
 
 
 def _keep(fuzzer: Fuzzer, number: int, signature: str, failure: dict[str, Any], keep: Path) -> None:

@@ -81,21 +81,30 @@ to_ground_mbps = 0.05
 from_ground_mbps = 0.05
 isl_mbps = 1.0
 """
-STUDY = """title = "a small study"
+
+
+def study_text(title: str, *, horizon: int, samples: int, rounds: int, every: int) -> str:
+    """Return a tiny study with two seeds, to which grids are added."""
+    return f"""title = "{title}"
 base = "quickstart"
 
 [settings]
 constellation.planes = 3
 constellation.satellites_per_plane = 2
-schedule.rounds = 20
-data.synthetic = { classes = 4, samples = 60, size = 16 }
+schedule.rounds = {horizon}
+data.synthetic = {{ classes = 4, samples = {samples}, size = 16 }}
 training.epochs = 1
-run.rounds = 4
-engine.checkpoint_every = 3
+run.rounds = {rounds}
+engine.checkpoint_every = {every}
 
 [common]
 seed = [0, 1]
+"""
 
+
+STUDY = (
+    study_text("a small study", horizon=20, samples=60, rounds=4, every=3)
+    + """
 [[grid]]
 method = ["local", "fedavg"]
 
@@ -107,6 +116,7 @@ partition.swath_half_width_km = [0.001]
 [published.synthetic.dirichlet]
 fedavg = [50.0, 10.0]
 """
+)
 """The last grid's runs fail: no satellite sees an image from so narrow a swath."""
 CACHED = "mine"
 EXIT_FAILED_RUNS = 3

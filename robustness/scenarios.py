@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from material import LIMITS, PLAIN, Material
+from material import LIMITS, PLAIN, Material, study_text
 
 EVENTS = """
 [[events]]
@@ -28,24 +28,13 @@ round = 30
 kind = "join"
 orbit = 1
 """
-STUDY = """title = "a study to kill"
-base = "quickstart"
-
-[settings]
-constellation.planes = 3
-constellation.satellites_per_plane = 2
-schedule.rounds = 200
-data.synthetic = { classes = 4, samples = 300, size = 16 }
-training.epochs = 1
-run.rounds = 60
-engine.checkpoint_every = 7
-
-[common]
-seed = [0, 1]
-
+STUDY = (
+    study_text("a study to kill", horizon=200, samples=300, rounds=60, every=7)
+    + """
 [[grid]]
 method = ["fedorbit", "ditto"]
 """
+)
 
 
 @dataclass(frozen=True)

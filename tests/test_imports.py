@@ -8,13 +8,15 @@ import pytest
 import fedorbit
 
 SOURCE = Path(fedorbit.__file__).parent
+TOP = ("results", "studies", "report", "cli")
 NOT_FOR = {
-    "orbits": ("data", "learning", "fleet", "methods", "simulation", "studies", "report", "cli"),
-    "data": ("learning", "fleet", "methods", "simulation", "studies", "report", "cli"),
-    "learning": ("orbits", "fleet", "methods", "simulation", "studies", "report", "cli"),
-    "fleet": ("orbits", "data", "methods", "simulation", "studies", "report", "cli"),
-    "methods": ("orbits", "simulation", "studies", "report", "cli"),
-    "simulation": ("studies", "report", "cli"),
+    "orbits": ("data", "learning", "fleet", "methods", "simulation", *TOP),
+    "data": ("learning", "fleet", "methods", "simulation", *TOP),
+    "learning": ("orbits", "fleet", "methods", "simulation", *TOP),
+    "fleet": ("orbits", "data", "methods", "simulation", *TOP),
+    "methods": ("orbits", "simulation", *TOP),
+    "simulation": TOP,
+    "results": ("orbits", "data", "learning", "fleet", "methods", "studies", "report", "cli"),
     "report": ("studies", "cli"),
     "studies": ("report", "cli"),
 }

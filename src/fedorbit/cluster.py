@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
-from fedorbit.errors import ClusterError
+from fedorbit.errors import ClusterError, one_line
 from fedorbit.stopping import request_stop
 
 CONNECT_TIMEOUT_S = 5.0
@@ -102,7 +102,7 @@ def _own_signal_handler() -> Iterator[None]:
 
 
 def _why_not_joined(address: str, error: BaseException) -> str:
-    reason = _first_line(error)
+    reason = one_line(error)
     if address == "local":
         return f"Ray does not start on this machine ({reason}); free memory, or use --engine local"
     if address == "auto":
@@ -112,7 +112,3 @@ def _why_not_joined(address: str, error: BaseException) -> str:
         f"of it, by `ray start --address={address}`, and have its token if it asks for one, with "
         "RAY_AUTH_MODE=token set"
     )
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

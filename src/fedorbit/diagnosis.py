@@ -16,11 +16,11 @@ import numpy as np
 from fedorbit import __version__
 from fedorbit.data import catalog
 from fedorbit.data.cache import cache_root, downloads_root, prepared_names
-from fedorbit.errors import DataError
+from fedorbit.errors import DataError, one_line
 from fedorbit.learning import kernel
 from fedorbit.machine import Machine, read_machine
 
-State = Literal["ok", "absent", "notice", "problem"]
+Verdict = Literal["ok", "absent", "notice", "problem"]
 """`absent` is an option that is not there, `notice` costs something, `problem` prevents runs."""
 
 KERNEL_FEATURES = ("avx2", "fma")
@@ -39,7 +39,7 @@ class Finding:
     name: str
     value: Any
     text: str
-    state: State = "ok"
+    state: Verdict = "ok"
     remedy: str = ""
 
 
@@ -68,9 +68,7 @@ def _torch_error() -> str:
 
         torch.from_numpy(np.zeros(1, np.float32)).add_(1.0)  # fails if built for another NumPy
     except Exception as error:  # a broken installation fails in any way it likes
-        return (
-            f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason'}"
-        )
+        return one_line(error, with_kind=True)
     return ""
 
 

@@ -6,10 +6,12 @@ The command line prints it and exits with 2; anything else that escapes is a bug
 
 import difflib
 import errno
+import re
 from collections.abc import Iterable
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """Errors of a write for which there is no room, or none within a limit."""
+LONGEST_LINE = 200
 
 
 def closest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
@@ -22,6 +24,18 @@ def os_sentence(error: OSError) -> str:
     full = "the disk is full; make room there and try again"
     reason = full if error.errno in DISK_FULL else error.strerror or str(error)
     return f"{error.filename}: {reason}" if error.filename else reason
+
+
+def one_line(error: BaseException, *, with_kind: bool = False) -> str:
+    """Return what another library's error says, to stand inside a sentence of this one.
+
+    A long one is cut, no password of an address is shown, and an error that says nothing is
+    named by its kind.
+    """
+    kind, said = type(error).__name__, " ".join(str(error).split()).rstrip(".")
+    text = f"{kind}: {said}" if with_kind and said else said or kind
+    text = re.sub(r"://[^/@ ]+@", "://", text)
+    return text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE - 1]}…"
 
 
 class FedOrbitError(Exception):

@@ -27,10 +27,10 @@ def kind_of(mode: int) -> str:
 
 def open_regular(path: Path) -> BufferedReader:
     """Open a file for reading if it is a regular one, or a link to one; never wait for a writer."""
-    _require_regular(path.stat(), path)  # before opening it: that can already act on a device
+    require_regular(path.stat(), path)  # before opening it: that can already act on a device
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        _require_regular(os.fstat(descriptor), path)  # it can have been replaced since
+        require_regular(os.fstat(descriptor), path)  # it can have been replaced since
     except OSError:
         os.close(descriptor)
         raise
@@ -52,7 +52,8 @@ def read_regular(path: Path, most_bytes: int) -> bytes:
     return content
 
 
-def _require_regular(state: os.stat_result, path: Path) -> None:
+def require_regular(state: os.stat_result, path: Path) -> None:
+    """Refuse what is no regular file, by the state that an open file or a path has."""
     if not stat.S_ISREG(state.st_mode):
         kind = kind_of(state.st_mode)
         raise OSError(errno.EINVAL, f"it is {kind}, not a regular file", str(path))

@@ -124,6 +124,25 @@ def write_so2sat(path: Path, zones: list[int], **overrides: np.ndarray | None) -
     return path
 
 
+class Recorder:
+    """Notes what progress is reported."""
+
+    def __init__(self) -> None:
+        self.events: list[object] = []
+
+    def start(self, label: str, total: int, unit: str) -> None:
+        """Note a beginning."""
+        self.events.append((label, total, unit))
+
+    def advance(self, n: int) -> None:
+        """Note work done."""
+        self.events.append(n)
+
+    def finish(self) -> None:
+        """Note an end."""
+        self.events.append("finish")
+
+
 def small_stream(samples: int = 10, **changes: object) -> ImageStream:
     """Return a stream of `samples` grey 4x4 images in chunks of 4, with coordinates and split."""
 

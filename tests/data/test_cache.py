@@ -25,7 +25,7 @@ from fedorbit.data.cache import (
 )
 from fedorbit.data.stream import Chunk
 from fedorbit.errors import DataError
-from tests.data.source_fixtures import class_files, small_stream, write_folder
+from tests.data.source_fixtures import Recorder, class_files, small_stream, write_folder
 from tests.patience import PATIENCE_S
 
 REPOSITORY = Path(__file__).parents[2]
@@ -53,20 +53,6 @@ def run_python(code, *arguments, **kwargs):
         text=True,
         **kwargs,
     )
-
-
-class Recorder:
-    def __init__(self):
-        self.events = []
-
-    def start(self, label, total, unit):
-        self.events.append((label, total, unit))
-
-    def advance(self, n):
-        self.events.append(n)
-
-    def finish(self):
-        self.events.append("finish")
 
 
 # --- What is written is what is read ------------------------------------------------------------
@@ -555,6 +541,15 @@ def test_second_writer_waits_and_says_so(own_cache):
     with dataset_lock("small", progress=progress), dataset_lock("small"):
         assert progress.events[0][0] == "waiting for another process that prepares small"
     process.communicate(timeout=PATIENCE_S)
+
+
+def test_a_lock_that_is_a_link_is_not_followed(own_cache, tmp_path):
+    (tmp_path / "precious").write_text("kept")
+    own_cache.mkdir(exist_ok=True)
+    (own_cache / ".small.lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(DataError, match=r"\.small\.lock cannot be written: .*symbolic link"):
+        write()
+    assert (tmp_path / "precious").read_text() == "kept"
 
 
 def test_two_processes_prepare_once(own_cache, tmp_path):

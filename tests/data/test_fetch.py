@@ -15,6 +15,7 @@ from fedorbit.data.cache import downloads_root
 from fedorbit.data.catalog import SOURCES, RemoteFile
 from fedorbit.data.fetch import fetch
 from fedorbit.errors import DataError, FetchError
+from tests.data.source_fixtures import Recorder
 
 CONTENT = bytes(range(256)) * 9000  # two pieces and a part
 CHECKSUM = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
@@ -61,20 +62,6 @@ def offer(monkeypatch):
         return file
 
     return offer
-
-
-class Recorder:
-    def __init__(self):
-        self.events = []
-
-    def start(self, label, total, unit):
-        self.events.append((label, total, unit))
-
-    def advance(self, n):
-        self.events.append(n)
-
-    def finish(self):
-        self.events.append("finish")
 
 
 def downloads():

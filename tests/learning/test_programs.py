@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedorbit.learning.jobs import LocalJob, Trained, TrainingData
-from fedorbit.learning.programs import Schedule, Task, run_programs
+from fedorbit.learning.programs import ProgramQueue, Task, run_programs
 
 ORBITS, SATELLITES = 12, 5
 
@@ -27,21 +27,21 @@ def once(*satellites: int, epochs: int = 1):
     return [result.model for result in (yield batch(*satellites, epochs=epochs))]
 
 
-def drain(schedule: Schedule) -> list[int]:
+def drain(queue: ProgramQueue) -> list[int]:
     order = []
-    while schedule.waiting:
-        order += [job.satellite for job in schedule.next_task().jobs]
+    while queue.waiting:
+        order += [job.satellite for job in queue.next_task().jobs]
     return order
 
 
 def test_the_largest_batch_goes_first_and_its_largest_job() -> None:
     # Orbit 7 has 4 + 30 images, orbit 8 has 20 + 19, orbit 9 has 5 in three epochs.
     programs = {7: once(0, 1), 8: once(2, 3), 9: once(4, epochs=3)}
-    assert drain(Schedule(programs, data_of(4, 30, 19, 20, 5))) == [3, 2, 1, 0, 4]
+    assert drain(ProgramQueue(programs, data_of(4, 30, 19, 20, 5))) == [3, 2, 1, 0, 4]
 
 
 def test_among_equals_the_oldest_goes_first() -> None:
-    assert drain(Schedule({o: once(o) for o in (2, 0, 1)}, data_of(9, 9, 9))) == [2, 0, 1]
+    assert drain(ProgramQueue({o: once(o) for o in (2, 0, 1)}, data_of(9, 9, 9))) == [2, 0, 1]
 
 
 def test_what_was_begun_is_finished_before_something_larger() -> None:
@@ -49,28 +49,28 @@ def test_what_was_begun_is_finished_before_something_larger() -> None:
         yield batch(0)
         yield batch(1, epochs=9)  # more than everything else
 
-    schedule = Schedule({0: two_rounds(), 1: once(2, 3, 4)}, data_of(50, 50, 2, 3, 4))
-    first, second = schedule.next_task(), schedule.next_task()
+    queue = ProgramQueue({0: two_rounds(), 1: once(2, 3, 4)}, data_of(50, 50, 2, 3, 4))
+    first, second = queue.next_task(), queue.next_task()
     assert second.jobs[0].satellite == 4  # the second orbit is begun
-    schedule.deliver(first, [Trained(np.zeros(1), 1)])
-    assert drain(schedule) == [3, 2, 1]
+    queue.deliver(first, [Trained(np.zeros(1), 1)])
+    assert drain(queue) == [3, 2, 1]
 
 
 def test_delivery_tells_when_a_program_goes_on() -> None:
-    schedule = Schedule({0: once(0, 1)}, data_of(1, 1))
-    first, second = schedule.next_task(), schedule.next_task()
+    queue = ProgramQueue({0: once(0, 1)}, data_of(1, 1))
+    first, second = queue.next_task(), queue.next_task()
     assert (first.numbers, second.numbers) == ([1], [0])
-    assert not schedule.deliver(first, [Trained(np.ones(1), 1)])
-    assert schedule.results == {}
-    assert schedule.deliver(second, [Trained(np.zeros(1), 1)])
-    assert schedule.results == {0: [0.0, 1.0]}  # in the order of the jobs, not of arrival
+    assert not queue.deliver(first, [Trained(np.ones(1), 1)])
+    assert queue.results == {}
+    assert queue.deliver(second, [Trained(np.zeros(1), 1)])
+    assert queue.results == {0: [0.0, 1.0]}  # in the order of the jobs, not of arrival
 
 
 def test_small_jobs_share_a_task_but_not_with_another_orbits() -> None:
-    schedule = Schedule({0: once(0, 1, 2, 3, 4), 1: once(5, 6)}, data_of(8, 5, 4, 3, 2, 2, 1))
+    queue = ProgramQueue({0: once(0, 1, 2, 3, 4), 1: once(5, 6)}, data_of(8, 5, 4, 3, 2, 2, 1))
     tasks = []
-    while schedule.waiting:
-        tasks.append([job.satellite for job in schedule.next_task(images=9).jobs])
+    while queue.waiting:
+        tasks.append([job.satellite for job in queue.next_task(images=9).jobs])
     assert tasks == [[0], [1, 2], [3, 4], [5, 6]]
 
 

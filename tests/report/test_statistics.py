@@ -1,23 +1,16 @@
-"""Means over seeds against SciPy and NumPy."""
+"""Curves of means over seeds against SciPy and NumPy."""
 
 import numpy as np
 import pytest
 import scipy.stats
 
-from fedorbit.report.statistics import curve, estimate, evenly, t_975
+from fedorbit.report.statistics import curve, evenly, t_975
 
 
 @pytest.mark.parametrize("degrees", [*range(1, 31), 31, 50, 1000])
 def test_the_quantiles_are_students(degrees: int) -> None:
     tolerance = 6e-4 if degrees <= 30 else 4e-3
     assert t_975(degrees) == pytest.approx(scipy.stats.t.ppf(0.975, degrees), abs=tolerance)
-
-
-def test_an_estimate_takes_what_is_known() -> None:
-    assert estimate([3.0, None, 5.0]).mean == 4.0
-    assert estimate([3.0, None, 5.0]).std == pytest.approx(np.sqrt(2.0))
-    assert (estimate([3.0]).std, estimate([3.0]).n) == (None, 1)
-    assert (estimate([None]).mean, estimate([]).n) == (None, 0)
 
 
 def test_a_curve_is_the_mean_with_its_confidence_interval() -> None:

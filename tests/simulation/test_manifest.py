@@ -17,6 +17,7 @@ from fedorbit.documents import digest, sealed
 from fedorbit.errors import FedOrbitError, ModelError, RunError
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.report.runfiles import read_runs
+from fedorbit.results.reading import finished
 from fedorbit.simulation.records import (
     RENAMED,
     RecordFile,
@@ -24,7 +25,6 @@ from fedorbit.simulation.records import (
     read_records,
     read_summary,
 )
-from fedorbit.simulation.results import finished
 from tests.orbits.element_files import made_satellite, tle_text
 from tests.simulation.test_runs import StopAfter, small, timeless
 

@@ -38,7 +38,7 @@ def work(**engine: object) -> Config:
     )
 
 
-class Disturb(loop.NobodyWatches):
+class Disturb(loop.SilentRunProgress):
     """Tries to do something, again and again from the end of the second round on."""
 
     def __init__(self, deed: Callable[[], int | None]) -> None:
@@ -180,7 +180,7 @@ def test_a_lost_cluster_is_one_sentence_and_a_checkpoint(
 ) -> None:
     gone = set()
 
-    class Lost(loop.NobodyWatches):
+    class Lost(loop.SilentRunProgress):
         def round_done(self, t: int, record: dict | None) -> None:
             if t == 2:
                 gone.add(engines[0].__dict__[who_is_gone])

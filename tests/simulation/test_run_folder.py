@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fedorbit as fo
+from fedorbit import locks
 from fedorbit.config import Config, load_config
 from fedorbit.errors import DataError, ElementSetError, ModelError, RunError
 from fedorbit.learning.models import model_spec
@@ -62,13 +63,13 @@ def test_a_lock_that_was_removed_is_no_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another start may fail, and remove folder and lock, just after we opened the lock."""
-    original = run_folder.fcntl.flock
+    original = locks.fcntl.flock
 
     def after_the_other_failed(lock: object, how: int) -> None:
         (tmp_path / run_folder.LOCK).unlink()
         original(lock, how)
 
-    monkeypatch.setattr(run_folder.fcntl, "flock", after_the_other_failed)
+    monkeypatch.setattr(locks.fcntl, "flock", after_the_other_failed)
     with pytest.raises(RunError, match="another process"), run_folder.only_one(tmp_path):
         pass
 

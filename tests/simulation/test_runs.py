@@ -18,9 +18,9 @@ from fedorbit.errors import ConfigError, ModelError, RunError
 from fedorbit.learning.engine import LocalEngine
 from fedorbit.learning.jobs import LocalJob, Trained
 from fedorbit.methods.fedavg import FedAvg
+from fedorbit.results.reading import read_results
 from fedorbit.simulation import checkpoint, loop, runs
 from fedorbit.simulation.records import headline, method_id, read_records
-from fedorbit.simulation.results import read_results
 
 ROUNDS = 8
 
@@ -57,7 +57,7 @@ def whole(tmp_path: Path) -> fo.RunResult:
     return fo.run(small(), tmp_path / "whole")
 
 
-class StopAfter(loop.NobodyWatches):
+class StopAfter(loop.SilentRunProgress):
     """Stops a run after so many rounds of a method, as Ctrl-C would."""
 
     def __init__(self, method: str, t: int) -> None:
@@ -182,7 +182,7 @@ def test_a_second_stop_does_not_spoil_the_last_checkpoint(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-class Breaks(loop.NobodyWatches):
+class Breaks(loop.SilentRunProgress):
     def round_done(self, t: int, record: dict | None) -> None:
         if t == 4:
             raise ZeroDivisionError
@@ -360,7 +360,7 @@ def test_a_folder_in_use_is_refused(whole: fo.RunResult, tmp_path: Path) -> None
 
 
 def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
-    class TryAgain(loop.NobodyWatches):
+    class TryAgain(loop.SilentRunProgress):
         def round_done(self, t: int, record: dict | None) -> None:
             with pytest.raises(RunError, match="another process runs in"):
                 fo.resume(tmp_path / "busy")

@@ -250,7 +250,7 @@ def drop_table(database: Path, table: str) -> None:
         connection.execute(f"DROP TABLE IF EXISTS {table}")
 
 
-class LosesItsDatabase(loop.NobodyWatches):
+class LosesItsDatabase(loop.SilentRunProgress):
     """Takes away MLflow's table of metrics on the way."""
 
     def __init__(self, path: Path) -> None:
@@ -312,14 +312,14 @@ def test_a_tracker_that_fails_at_the_start_is_an_error(mlflow_uri: str, tmp_path
 def test_a_tracker_that_fails_at_the_start_is_not_asked_again(tmp_path: Path) -> None:
     """It would fail again while the run is being cleaned up, which would then stop half-way."""
 
-    class Broken(loop.NobodyWatches):
+    class Broken(loop.SilentRunProgress):
         def begin(self, method: str, rounds_done: int, rounds: int) -> None:
             raise OSError(errno.ENOSPC, "no space left")
 
         def end(self) -> None:
             raise OSError(errno.ENOSPC, "no space left")
 
-    watchers = Tracking(loop.NobodyWatches(), {"Broken": lambda _: Broken()}, small(), tmp_path)
+    watchers = Tracking(loop.SilentRunProgress(), {"Broken": lambda _: Broken()}, small(), tmp_path)
     with pytest.raises(TrackingError, match=r"Broken failed at the start \(OSError: .* no space"):
         watchers.begin("fedavg", 0, ROUNDS)
     watchers.end()

@@ -19,7 +19,7 @@ from fedorbit.simulation.manifest import CONFIG
 from fedorbit.simulation.records import method_folder, read_records
 from fedorbit.studies import Study, load_study, run, status, write_study
 from fedorbit.studies.executors import Ended
-from fedorbit.studies.folders import RunState, claim, is_claimed, read_failure, write_failure
+from fedorbit.studies.folders import RunState, is_locked, read_failure, run_lock, write_failure
 from fedorbit.studies.processes import default_jobs
 from fedorbit.studies.runner import _Runner, time_left_s
 from fedorbit.user_code import allow_code
@@ -78,7 +78,7 @@ def test_killed_in_the_middle_and_resumed(gates: Gates, tmp_path: Path) -> None:
     gates.wait(whole, "a")
     kill(whole.pid, *children(whole))
     whole.communicate()
-    wait_until(lambda: not is_claimed(out, first))  # the dead worker's lock goes with it, soon
+    wait_until(lambda: not is_locked(out, first))  # the dead worker's lock goes with it, soon
     assert [s.state for s in status(study, out)] == ["interrupted", "missing"]
 
     # Now the parent alone: its worker must neither go on nor lose what it has.
@@ -88,7 +88,7 @@ def test_killed_in_the_middle_and_resumed(gates: Gates, tmp_path: Path) -> None:
     gates.wait(parent, "b")
     kill(parent.pid)
     parent.communicate()
-    wait_until(lambda: not is_claimed(out, second))
+    wait_until(lambda: not is_locked(out, second))
     states = status(study, out)
     assert [s.state for s in states] == ["done", "interrupted"]
     newest = max(method_folder(out / second, METHOD).glob("checkpoint-*.json"))
@@ -215,7 +215,7 @@ def test_status_from_files(tiny: Study, tmp_path: Path) -> None:
     assert [s.state for s in status(tiny, out)] == ["missing", "missing"]
     first, second = (cell.slug for cell in tiny.runs)
     write_failure(out, second, "no luck")
-    with claim(out, first) as mine, claim(out, first) as again:
+    with run_lock(out, first) as mine, run_lock(out, first) as again:
         assert mine and not again
         assert [s.state for s in status(tiny, out)] == ["running", "failed"]
     states = status(tiny, out)

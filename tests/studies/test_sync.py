@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedorbit.studies.sync import Mirror, unpack
+from fedorbit.studies.sync import Mirror, write_files
 
 RUN = "run"
 METHOD = f"{RUN}/fedavg"
@@ -44,9 +44,9 @@ def test_all_files_arrive_but_hidden_ones_and_other_runs(node: Path, tmp_path: P
     for name in (f".study/{RUN}.failure.json", f".study/{RUN}.log.txt"):
         write(node, name, "why")
         sent[name] = "why"
-    parcel = Mirror(node, RUN).changes()
-    assert parcel is not None
-    unpack(parcel, tmp_path / "home", RUN)
+    files = Mirror(node, RUN).changes()
+    assert files is not None
+    write_files(files, tmp_path / "home", RUN)
     assert files_below(tmp_path / "home") == sent
 
 
@@ -54,9 +54,9 @@ def test_files_are_written_after_those_that_they_count_on(node: Path) -> None:
     write(node, f"{METHOD}/summary.json", "summary")
     write(node, f"{RUN}/run.json", "manifest")
     write(node, f"{RUN}/elements.json", "satellites")
-    parcel = Mirror(node, RUN).changes()
-    assert parcel is not None
-    names = [Path(name).name for name in parcel.files]
+    files = Mirror(node, RUN).changes()
+    assert files is not None
+    names = [Path(name).name for name in files.contents]
     assert names[:4] == ["elements.json", "config.toml", "run.json", "records.jsonl"]
     assert sorted(names[-3:]) == [
         "checkpoint-00000001.json",
@@ -79,25 +79,25 @@ def test_records_are_read_after_the_checkpoints_that_count_on_them(
         return content
 
     monkeypatch.setattr(Path, "read_bytes", read_while_it_goes_on)
-    parcel = Mirror(node, RUN).changes()
-    assert parcel is not None
-    assert parcel.files[f"{METHOD}/records.jsonl"] == b"{}\n{}\nlater\nlater\n"
+    files = Mirror(node, RUN).changes()
+    assert files is not None
+    assert files.contents[f"{METHOD}/records.jsonl"] == b"{}\n{}\nlater\nlater\n"
 
 
 def test_only_changes_are_sent_and_outdated_checkpoints_go(node: Path, tmp_path: Path) -> None:
     mirror, home = Mirror(node, RUN), tmp_path / "home"
     first = mirror.changes()
     assert first is not None
-    unpack(first, home, RUN)
+    write_files(first, home, RUN)
     assert mirror.changes() is None
     checkpoint(node, 3)
     for path in (node / METHOD).glob("checkpoint-00000001*"):
         path.unlink()
     second = mirror.changes()
     assert second is not None
-    assert list(second.files) == [
+    assert list(second.contents) == [
         f"{METHOD}/checkpoint-00000003.safetensors",
         f"{METHOD}/checkpoint-00000003.json",
     ]
-    unpack(second, home, RUN)
+    write_files(second, home, RUN)
     assert files_below(home) == files_below(node)

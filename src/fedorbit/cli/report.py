@@ -18,7 +18,7 @@ from fedorbit.report.curves import HeadlineRow, headline_rows
 from fedorbit.report.page import write_page
 from fedorbit.report.replicates import Comparison, compare
 from fedorbit.report.runfiles import read_runs
-from fedorbit.report.wording import amount, with_deviation
+from fedorbit.results.numbers import amount, ratio, with_deviation
 
 PAGE = "report.html"
 
@@ -116,7 +116,6 @@ def _print_headline(comparison: Comparison) -> None:
 
 
 def _cells(row: HeadlineRow) -> tuple[str, ...]:
-    factor = row.to_ground_vs_fedavg.mean
     return (
         row.series if row.is_finished else f"{row.series} (unfinished)",
         str(len(row.seeds)),
@@ -124,5 +123,5 @@ def _cells(row: HeadlineRow) -> tuple[str, ...]:
         with_deviation(row.spread) + ("*" if "spread" in row.best else ""),
         amount(row.samples_trained.mean),
         amount(row.to_ground_bytes.mean, "B"),
-        "-" if factor is None else f"{factor:.2f} x",
+        ratio(row.to_ground_vs_fedavg.mean, "x", "-"),
     )

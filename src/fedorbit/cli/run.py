@@ -29,6 +29,8 @@ from fedorbit.cli.output import (
 from fedorbit.config import Config, load_config
 from fedorbit.config.files import literal
 from fedorbit.errors import ConfigError, RunError
+from fedorbit.results.estimates import METRICS
+from fedorbit.results.numbers import percent, ratio
 from fedorbit.simulation.records import Record
 from fedorbit.stopping import StopRequested
 
@@ -222,8 +224,9 @@ class RichRunProgress:
         if self._bar is not None:
             changes: dict[str, Any] = {"completed": t + 1}
             if record is not None:
+                accuracy, spread = (percent(record[key], "-") for key in METRICS)
                 changes["state"] = (
-                    f"accuracy {_percent(record['accuracy'])} spread {_percent(record['spread'])} "
+                    f"accuracy {accuracy} spread {spread} "
                     f"in view: {', '.join(map(str, record['visible'])) or 'none'}"
                 )
             self._bar.update(self._task, **changes)
@@ -281,15 +284,14 @@ def _print_comparison(summaries: list[dict[str, Any]]) -> None:
         ],
     )
     for row in summaries:
-        factor = row["to_ground_vs_fedavg"]
         table.add_row(
             row["method"],
-            _percent(row["accuracy"]),
-            _percent(row["spread"]),
+            percent(row["accuracy"], "-"),
+            percent(row["spread"], "-"),
             " ".join("-" if a is None else f"{a:.0f}" for a in row["per_orbit"][:8]),
             f"{row['samples_trained'] / 1e6:.2f} M",
             f"{row['to_ground_bytes'] / 1e6:.0f} MB",
-            "-" if factor is None else f"{factor:.2f} x",
+            ratio(row["to_ground_vs_fedavg"], "x", "-"),
             f"{row['unlinked_bytes'] / 1e6:.0f} MB",
         )
     table.print()
@@ -316,7 +318,3 @@ def _method_row(method: Any) -> dict[str, Any]:
             for key, field in method.model_fields.items()
         },
     }
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"

@@ -9,7 +9,7 @@ import rich.progress
 from fedorbit.cli.output import stderr
 
 if TYPE_CHECKING:  # PyTorch takes a second to import
-    from fedorbit.studies import Progress
+    from fedorbit.studies import StudyProgress
 
 
 class StudyBars:
@@ -40,7 +40,7 @@ class StudyBars:
     ) -> None:
         self._bars.stop()
 
-    def show(self, progress: "Progress") -> None:
+    def show(self, progress: "StudyProgress") -> None:
         """Redraw."""
         running = {s.folder: s for s in progress.states if s.state == "running"}
         for folder in [f for f in self._tasks if f not in running and f != ""]:

@@ -165,16 +165,21 @@ def _override_station(values: Values, parts: list[str], value: object, override:
     return {**values, "stations": stations}
 
 
-def flat_settings(values: Mapping[str, Any], prefix: str = "") -> Values:
-    """Return `section.key: value` for nested tables; entries of a list of tables have numbers."""
+def flat_settings(values: Mapping[str, Any], *, number_lists: bool = True) -> Values:
+    """Return `section.key: value` for nested tables.
+
+    Entries of a list of tables are numbered, or such a list is a value as any other.
+    """
     flat: Values = {}
     for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= flat_settings(value, f"{prefix}{key}.")
-        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            flat |= flat_settings({str(i): item for i, item in enumerate(value)}, f"{prefix}{key}.")
+        inner = value
+        if number_lists and isinstance(value, list) and value and isinstance(value[0], Mapping):
+            inner = {str(i): item for i, item in enumerate(value)}
+        if isinstance(inner, Mapping):
+            found = flat_settings(inner, number_lists=number_lists)
+            flat |= {f"{key}.{name}": item for name, item in found.items()}
         else:
-            flat[prefix + key] = value
+            flat[key] = value
     return flat
 
 

@@ -8,11 +8,10 @@
 
 Coordinates and split are optional. This module is the only writer: a dataset is written into a
 hidden folder beside its place and renamed when complete, so a folder without a leading dot is
-always a whole dataset. Writers of one name hold a lock file (POSIX `flock`), so a hidden folder
-seen under the lock belongs to a process that died.
+always a whole dataset. Writers of one name hold a lock, so a hidden folder seen under the lock
+belongs to a process that died.
 """
 
-import fcntl
 import hashlib
 import io
 import json
@@ -23,7 +22,7 @@ import secrets
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +42,7 @@ from fedorbit.data.description import (
 )
 from fedorbit.data.stream import ImageStream
 from fedorbit.errors import DISK_FULL, DataError
+from fedorbit.locks import locked
 from fedorbit.progress import Progress, SilentProgress
 
 CACHE_VERSION = 1
@@ -208,24 +208,20 @@ def dataset_lock(
         yield
         return
     lock_path = folder.with_name(f".{name}.lock")
-    with _blame_disk(lock_path):
-        lock_path.parent.mkdir(parents=True, exist_ok=True)
-        lock = lock_path.open("wb")
-    with lock:  # closing releases it; so does the death of the process
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    with ExitStack() as until_the_end:
+        with _blame_disk(lock_path):
+            lock_path.parent.mkdir(parents=True, exist_ok=True)
+            is_ours = until_the_end.enter_context(locked(lock_path))
+        if not is_ours:
             progress = progress or SilentProgress()
             progress.start(f"waiting for another process that prepares {name}", 0, "")
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                until_the_end.enter_context(locked(lock_path, math.inf))
             finally:
                 progress.finish()
         held.add(folder)
-        try:
-            yield
-        finally:
-            held.remove(folder)
+        until_the_end.callback(held.remove, folder)
+        yield
 
 
 def write_dataset(

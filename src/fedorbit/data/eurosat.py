@@ -37,21 +37,8 @@ def open_stream(
     path: Path, *, limits: Limits | None = None, size: int = SIDE, geo: Path | None = None
 ) -> Iterator[ImageStream]:
     """Read EuroSAT; pixels are exactly as decoded unless `size` asks for another side."""
-    rule = ImageRule(
-        channels=3,
-        width=SIDE,
-        height=SIDE,
-        resize_to=size,
-        expected=f"every EuroSAT RGB image is {SIDE}x{SIDE} with 3 channels",
-        remedy="get the original archive again",
-    )
+    rule = ImageRule.originals("EuroSAT RGB", SIDE, size)
     with open_images(path, limits) as tree:
         tree.require_classes(CLASS_NAMES, "EuroSAT")
         places = locate(tree, geo or find_beside(path, COORDINATES_FILE))
-        yield image_stream(
-            tree,
-            rule,
-            latitude_deg=places.latitude_deg,
-            longitude_deg=places.longitude_deg,
-            notes=(*tree.count_note(SAMPLES), *places.notes),
-        )
+        yield image_stream(tree, rule, places, notes=tree.count_note(SAMPLES))

@@ -89,13 +89,7 @@ def open_stream(
                 remedy="convert one of them",
             )
         places = locate(tree, geo or find_beside(path, COORDINATES_FILE))
-        yield image_stream(
-            tree,
-            rule,
-            latitude_deg=places.latitude_deg,
-            longitude_deg=places.longitude_deg,
-            notes=places.notes,
-        )
+        yield image_stream(tree, rule, places)
 
 
 # --- Pixels -------------------------------------------------------------------------------------
@@ -116,6 +110,21 @@ class ImageRule:
     expected: str
     remedy: str
 
+    @classmethod
+    def originals(cls, dataset: str, side: int, resize_to: int) -> "ImageRule":
+        """Return the rule of a dataset whose images are squares of one size, in colour."""
+        expected = f"every {dataset} image is {side}x{side} with 3 channels"
+        return cls(3, side, side, resize_to, expected, "get the original archive again")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the images of a tree were taken; None without a coordinate file, NaN where unknown."""
+
+    latitude_deg: NDArray[np.float64] | None = None
+    longitude_deg: NDArray[np.float64] | None = None
+    notes: tuple[str, ...] = ()
+
 
 def probe(tree: ImageTree) -> tuple[int, int, int]:
     """Return width, height and channels of the first image."""
@@ -124,12 +133,7 @@ def probe(tree: ImageTree) -> tuple[int, int, int]:
 
 
 def image_stream(
-    tree: ImageTree,
-    rule: ImageRule,
-    *,
-    latitude_deg: NDArray[np.float64] | None = None,
-    longitude_deg: NDArray[np.float64] | None = None,
-    notes: tuple[str, ...] = (),
+    tree: ImageTree, rule: ImageRule, places: Places, notes: tuple[str, ...] = ()
 ) -> ImageStream:
     """Return the images of a tree, decoded while they are asked for; the tree must stay open."""
     if rule.resize_to is not None:
@@ -150,8 +154,8 @@ def image_stream(
             yield Chunk(
                 images,
                 labels[part],
-                None if latitude_deg is None else latitude_deg[part],
-                None if longitude_deg is None else longitude_deg[part],
+                None if places.latitude_deg is None else places.latitude_deg[part],
+                None if places.longitude_deg is None else places.longitude_deg[part],
             )
 
     return ImageStream(
@@ -161,7 +165,7 @@ def image_stream(
         class_names=tree.class_names,
         chunks=chunks(),
         origin=tree.origin(),
-        notes=(*tree.notes, *notes),
+        notes=(*tree.notes, *notes, *places.notes),
     )
 
 
@@ -250,15 +254,6 @@ def _open_image(content: bytes, where: str, limits: Limits) -> ImageFile.ImageFi
 
 
 # --- Coordinates --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where the images of a tree were taken; None without a coordinate file, NaN where unknown."""
-
-    latitude_deg: NDArray[np.float64] | None = None
-    longitude_deg: NDArray[np.float64] | None = None
-    notes: tuple[str, ...] = ()
 
 
 def find_beside(path: Path, file_name: str) -> Path | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedorbit.data.folder import ImageRule, image_stream, open_images
+from fedorbit.data.folder import ImageRule, Places, image_stream, open_images
 from fedorbit.data.limits import Limits
 from fedorbit.data.stream import ImageStream
 
@@ -35,14 +35,7 @@ def open_stream(
     path: Path, *, limits: Limits | None = None, size: int = SIDE
 ) -> Iterator[ImageStream]:
     """Read NWPU-RESISC45, every image resized to a square of `size` pixels."""
-    rule = ImageRule(
-        channels=3,
-        width=ORIGINAL_SIDE,
-        height=ORIGINAL_SIDE,
-        resize_to=size,
-        expected=f"every RESISC45 image is {ORIGINAL_SIDE}x{ORIGINAL_SIDE} with 3 channels",
-        remedy="get the original archive again",
-    )
+    rule = ImageRule.originals("RESISC45", ORIGINAL_SIDE, size)
     with open_images(path, limits) as tree:
         tree.require_classes(CLASS_NAMES, "RESISC45")
-        yield image_stream(tree, rule, notes=tree.count_note(SAMPLES))
+        yield image_stream(tree, rule, Places(), notes=tree.count_note(SAMPLES))

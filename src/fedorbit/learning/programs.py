@@ -52,18 +52,18 @@ def run_programs(
     A task is one job; where tasks are dear, as many as train on `task_images` images in all, but
     the round begins with at least so many tasks.
     """
-    schedule = Schedule(programs, data)
-    task_images = min(task_images, schedule.waiting_images // least_tasks)
+    queue = ProgramQueue(programs, data)
+    task_images = min(task_images, queue.waiting_images // least_tasks)
     running: dict[Future[list[Trained]], Task] = {}
     finished: SimpleQueue[Future[list[Trained]]] = SimpleQueue()
     next_look_s = 0.0
     try:
-        while schedule.waiting or running:
+        while queue.waiting or running:
             if time.monotonic() >= next_look_s:
                 look_around()
                 next_look_s = time.monotonic() + LOOK_AROUND_S
-            while schedule.waiting and len(running) < tasks_at_once:
-                task = schedule.next_task(task_images)
+            while queue.waiting and len(running) < tasks_at_once:
+                task = queue.next_task(task_images)
                 future = submit(task)
                 running[future] = task
                 future.add_done_callback(finished.put)
@@ -72,13 +72,13 @@ def run_programs(
             except Empty:
                 continue
             task = running.pop(future)
-            if schedule.deliver(task, future.result()):
+            if queue.deliver(task, future.result()):
                 batch_done(task.program)
     except BaseException:
         for future in running:
             future.cancel()
         raise
-    return schedule.results
+    return queue.results
 
 
 def job_images(job: LocalJob, data: TrainingData) -> int:
@@ -95,7 +95,7 @@ class _Waiting:
     job: LocalJob
 
 
-class Schedule(Generic[Result]):
+class ProgramQueue(Generic[Result]):
     """Batches of jobs that could start now, and programs that wait for theirs."""
 
     def __init__(self, programs: Mapping[int, Program[Result]], data: TrainingData) -> None:

@@ -7,7 +7,8 @@ from fedorbit.report.curves import TRAFFIC, begun, headline_rows, visible_window
 from fedorbit.report.markup import Html, joined, table, tag
 from fedorbit.report.replicates import Setting
 from fedorbit.report.statistics import evenly
-from fedorbit.report.wording import NOT_KNOWN, amount, figures_in_words, listed, percent
+from fedorbit.report.wording import figures_in_words, listed
+from fedorbit.results.numbers import NOT_KNOWN, amount, percent
 
 TABLE_ROWS = 25
 BANDS = " Bands are 95 % confidence intervals of the mean over seeds."

@@ -8,7 +8,8 @@ import numpy as np
 
 from fedorbit.report.replicates import Series, Setting
 from fedorbit.report.runfiles import MethodRecords
-from fedorbit.report.statistics import Curve, Estimate, Floats, curve, estimate
+from fedorbit.report.statistics import Curve, Floats, curve
+from fedorbit.results.estimates import METRICS, Estimate, best, estimate
 
 TRAFFIC = {
     "to_ground_bytes": "to ground",
@@ -16,7 +17,6 @@ TRAFFIC = {
     "isl_bytes": "inter-satellite",
     "unlinked_bytes": "without a link",
 }
-DECIMALS = 1
 CEILING = "centralised"
 """Has all data in one place: a bound to compare with, which competes with nobody."""
 
@@ -105,24 +105,17 @@ class HeadlineRow:
 
 
 def headline_rows(setting: Setting) -> list[HeadlineRow]:
-    """Rows of the headline table of a setting; figures that print alike are equally good."""
+    """Rows of the headline table of a setting."""
     rows = [_row(series) for series in setting.series]
     ranked = [
-        row
-        for row, series in zip(rows, setting.series, strict=True)
+        number
+        for number, (row, series) in enumerate(zip(rows, setting.series, strict=True))
         if row.is_finished and series.method != CEILING
     ]
-    if len(ranked) < 2:
-        return rows
-    best: dict[str, float] = {}
-    for key, choose in (("accuracy", max), ("spread", min)):
-        means = [_mean(row, key) for row in ranked]
-        known = [mean for mean in means if mean is not None]
-        if known:
-            best[key] = choose(known)
+    winners = {key: best({n: getattr(rows[n], key).mean for n in ranked}, key) for key in METRICS}
     return [
-        replace(row, best=tuple(k for k in best if row in ranked and _mean(row, k) == best[k]))
-        for row in rows
+        replace(row, best=tuple(key for key in METRICS if number in winners[key]))
+        for number, row in enumerate(rows)
     ]
 
 
@@ -145,12 +138,6 @@ def _row(series: Series) -> HeadlineRow:
         to_ground_vs_fedavg=over_seeds("to_ground_vs_fedavg"),
         published=next(filter(None, (r.run.study.published for r in series.replicates)), None),
     )
-
-
-def _mean(row: HeadlineRow, key: str) -> float | None:
-    """Return a mean as it is printed."""
-    found: Estimate = getattr(row, key)
-    return None if found.mean is None else round(found.mean, DECIMALS)
 
 
 def rounds_of(replicates: Sequence[MethodRecords]) -> Floats:

@@ -17,8 +17,9 @@ from fedorbit.report.curves import (
 )
 from fedorbit.report.onboard import onboard_values
 from fedorbit.report.replicates import Comparison, Setting
-from fedorbit.report.statistics import Curve, Floats, estimate, evenly
+from fedorbit.report.statistics import Curve, Floats, evenly
 from fedorbit.report.sweeps import FINAL_FIGURES, MOST_SWEEPS, Sweep, sweeps
+from fedorbit.results.estimates import estimate
 
 MAX_POINTS = 240
 """Points of a curve: more than a chart of 700 pixels can tell apart."""

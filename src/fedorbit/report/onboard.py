@@ -8,8 +8,10 @@ import numpy as np
 from fedorbit.report.curves import begun, rounds_of
 from fedorbit.report.markup import Html, table
 from fedorbit.report.replicates import Series, Setting
-from fedorbit.report.statistics import Curve, curve, estimate
-from fedorbit.report.wording import listed, percent
+from fedorbit.report.statistics import Curve, curve
+from fedorbit.report.wording import listed
+from fedorbit.results.estimates import estimate
+from fedorbit.results.numbers import percent
 
 MAX_TABLE_ORBITS = 40
 

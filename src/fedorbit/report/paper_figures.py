@@ -23,8 +23,9 @@ from fedorbit.report.curves import (
 )
 from fedorbit.report.orbit_figures import land_rings
 from fedorbit.report.replicates import Comparison, Setting
-from fedorbit.report.statistics import Curve, estimate, evenly
+from fedorbit.report.statistics import Curve, evenly
 from fedorbit.report.sweeps import FINAL_FIGURES, MOST_SWEEPS, sweeps
+from fedorbit.results.estimates import estimate
 
 COLUMN_IN = 3.4
 FORMATS = ("pdf", "svg", "png")

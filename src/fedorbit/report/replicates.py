@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fedorbit.config.files import flat_settings
+from fedorbit.config.files import changes_results, flat_settings
 from fedorbit.report.runfiles import MethodRecords, RunFolder, method_parameters
 
 NOT_A_SETTING = ("seed", "run.method")
@@ -159,10 +159,7 @@ def _given(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_setting(key: str) -> bool:
-    """Of the engine's settings only the backend can change a result."""
-    if key.startswith("engine."):
-        return key == "engine.backend"
-    return key not in NOT_A_SETTING and not key.startswith(("methods.", "tracking."))
+    return changes_results(key) and key not in NOT_A_SETTING and not key.startswith("methods.")
 
 
 def _differing(values: Sequence[Mapping[str, Any]]) -> list[str]:

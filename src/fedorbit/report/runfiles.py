@@ -13,9 +13,9 @@ from fedorbit.config.renamed import current_name
 from fedorbit.documents import parse_toml, read_text
 from fedorbit.errors import ConfigError, RunError
 from fedorbit.progress import Progress, SilentProgress
+from fedorbit.results.reading import MethodResults, read_results
 from fedorbit.simulation.manifest import CONFIG, read_stored, refuse_links
-from fedorbit.simulation.records import STUDY, Record, headline, read_setting
-from fedorbit.simulation.results import read_results
+from fedorbit.simulation.records import STUDY, read_setting
 
 
 @dataclass(frozen=True)
@@ -66,31 +66,11 @@ class RunFolder:
 
 
 @dataclass(frozen=True, eq=False)
-class MethodRecords:
-    """One method of a run: its records, and its summary if it is finished."""
+class MethodRecords(MethodResults):
+    """One method of a run, with its results so far."""
 
     run: RunFolder
     method: str
-    records: list[Record]
-    summary: dict[str, Any] | None
-
-    @property
-    def rounds_done(self) -> int:
-        """Rounds up to the last record."""
-        return int(self.records[-1]["round"]) + 1 if self.records else 0
-
-    @property
-    def figures(self) -> dict[str, Any]:
-        """Final figures: the summary's, or of an unfinished run what its records say so far."""
-        if self.summary is not None:
-            return self.summary
-        last = self.records[-1] if self.records else {}
-        spent = {
-            key: value
-            for key, value in last.items()
-            if key.endswith("_bytes") or key in ("samples_trained", "seconds")
-        }
-        return {**headline(self.records), **spent, "rounds": self.rounds_done}
 
 
 def read_runs(folders: Sequence[Path], progress: Progress | None = None) -> list[MethodRecords]:
@@ -179,4 +159,4 @@ def _read_method(run: RunFolder, method: str) -> MethodRecords:
     round_s = float(run.config.get("schedule", {}).get("round_s", 300.0))
     for record in results.records:  # those of format 1 have no time
         record.setdefault("hours", (record["round"] + 1) * round_s / 3600.0)
-    return MethodRecords(run, method, results.records, results.summary)
+    return MethodRecords(results.records, results.summary, run, method)

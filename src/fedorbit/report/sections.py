@@ -3,8 +3,8 @@
 from fedorbit.report.curves import HeadlineRow, headline_rows
 from fedorbit.report.markup import Html, joined, scrolling, table, tag
 from fedorbit.report.replicates import Comparison
-from fedorbit.report.statistics import Estimate
-from fedorbit.report.wording import NOT_KNOWN, amount, percent
+from fedorbit.results.estimates import Estimate
+from fedorbit.results.numbers import NOT_KNOWN, amount, percent, ratio
 
 SHOWN_NOTES = 5
 COLOURS = 7
@@ -145,7 +145,6 @@ def _headline_row(row: HeadlineRow, comparison: Comparison) -> Html:
             f"{row.series} (unfinished, {row.rounds} of {row.planned_rounds} rounds)",
             scope="row",
         )
-    factor = row.to_ground_vs_fedavg.mean
     return tag(
         "tr",
         name,
@@ -153,7 +152,7 @@ def _headline_row(row: HeadlineRow, comparison: Comparison) -> Html:
         tag("td", _figure(row.spread, "spread" in row.best), _published(row, 1)),
         tag("td", amount(row.samples_trained.mean)),
         tag("td", amount(row.to_ground_bytes.mean, "B")),
-        tag("td", NOT_KNOWN if factor is None else f"{factor:.2f} ×"),
+        tag("td", ratio(row.to_ground_vs_fedavg.mean)),
         tag("td", len(row.seeds)),
         data_series=row.series,
     )

@@ -1,7 +1,5 @@
-"""Means over seeds, with the spread and the confidence that so few numbers allow."""
+"""Curves of means over seeds, with the confidence that so few numbers allow."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,27 +15,6 @@ T_975 = (
     2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
 Z_975 = 1.95996
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Mean over seeds and the standard deviation between them; one seed has none."""
-
-    mean: float | None
-    std: float | None
-    n: int
-
-
-def estimate(values: Sequence[float | None]) -> Estimate:
-    """Estimate from what is known."""
-    known = [value for value in values if value is not None]
-    if not known:
-        return Estimate(None, None, 0)
-    mean = math.fsum(known) / len(known)
-    if len(known) == 1:
-        return Estimate(mean, None, 1)
-    variance = math.fsum((value - mean) ** 2 for value in known) / (len(known) - 1)
-    return Estimate(mean, math.sqrt(variance), len(known))
 
 
 @dataclass(frozen=True, eq=False)

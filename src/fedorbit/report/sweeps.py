@@ -9,7 +9,8 @@ import numpy as np
 
 from fedorbit.report.replicates import Series, Setting, name_values
 from fedorbit.report.runfiles import MethodRecords
-from fedorbit.report.statistics import Curve, curve, estimate
+from fedorbit.report.statistics import Curve, curve
+from fedorbit.results.estimates import estimate
 
 FINAL_FIGURES = {"accuracy": "accuracy (%)", "spread": "spread (points)"}
 LEAST_VALUES = 3

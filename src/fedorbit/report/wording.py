@@ -1,35 +1,11 @@
-"""Numbers and settings in words, for tables, captions and those who cannot see a chart."""
+"""Settings and figures in words, for tables, captions and those who cannot see a chart."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedorbit.report.curves import DECIMALS, HeadlineRow
+from fedorbit.report.curves import HeadlineRow
 from fedorbit.report.replicates import Comparison, Setting
-from fedorbit.report.statistics import Estimate
-
-NOT_KNOWN = "–"
-
-
-def percent(value: float | None) -> str:
-    """One decimal: more would be noise."""
-    return NOT_KNOWN if value is None else f"{value:.{DECIMALS}f}"
-
-
-def amount(value: float | None, unit: str = "") -> str:
-    """Three digits and a prefix, such as `143 MB`."""
-    if value is None:
-        return NOT_KNOWN
-    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{format(value / size, '#.3g').rstrip('.')} {letter}{unit}"
-    return f"{value:.3g} {unit}".strip()
-
-
-def with_deviation(estimate: Estimate) -> str:
-    """Mean ± standard deviation over the seeds."""
-    if estimate.std is None:
-        return percent(estimate.mean)
-    return f"{percent(estimate.mean)} ± {percent(estimate.std)}"
+from fedorbit.results.numbers import with_deviation
 
 
 def listed(values: Sequence[object], at_most: int = 8) -> str:

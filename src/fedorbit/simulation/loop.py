@@ -20,7 +20,7 @@ from fedorbit.stopping import StopRequested, deaf_to_signals, stopping_on_signal
 
 
 class RunProgress(Protocol):
-    """Who watches a run."""
+    """What a run reports to."""
 
     def begin(self, method: str, rounds_done: int, rounds: int) -> None:
         """A method starts or goes on."""
@@ -35,7 +35,7 @@ class RunProgress(Protocol):
         """The method is over or stopped."""
 
 
-class NobodyWatches:
+class SilentRunProgress:
     """Shows nothing."""
 
     def begin(self, method: str, rounds_done: int, rounds: int) -> None:

@@ -1,22 +1,19 @@
-"""Who may write into a run's folder: one process at a time, and nobody into somebody else's."""
+"""Which process may write into a run's folder: one at a time, and none into a folder in use."""
 
-import fcntl
 import filecmp
-import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import TextIO
 
 from fedorbit.errors import RunError
 from fedorbit.files import remove_leftovers
+from fedorbit.locks import locked
 from fedorbit.simulation.manifest import CONFIG
 
 LOCK = ".lock"
 PATIENCE_S = 2.0
-"""How long a lock is waited for."""
+"""A killed process may have been starting another one, which holds its lock for a moment."""
 ROOT = Path("runs")
 
 
@@ -45,7 +42,9 @@ def only_one(folder: Path) -> Iterator[None]:
 
     What killed processes have left half-written in it is removed.
     """
-    with _locked(folder / LOCK):
+    with locked(folder / LOCK, PATIENCE_S) as is_ours:
+        if not is_ours:
+            raise RunError(f"another process runs in {folder}; wait for it or stop it")
         remove_leftovers(folder, *(path for path in folder.iterdir() if path.is_dir()))
         yield
 
@@ -90,30 +89,3 @@ def _create(out: Path | None) -> tuple[Path, list[Path]]:
 
 def _missing(folder: Path) -> list[Path]:
     return [path for path in (folder, *folder.parents) if not path.exists()]
-
-
-def _locked(path: Path) -> TextIO:
-    """Open and lock a file; it is locked until it is closed, or its process dies.
-
-    A process that was killed may have been starting another one, which holds its lock for a
-    moment: so a lock is waited for, a little.
-    """
-    until_s = time.monotonic() + PATIENCE_S
-    while (lock := _try_lock(path)) is None:
-        if time.monotonic() > until_s:
-            raise RunError(f"another process runs in {path.parent}; wait for it or stop it")
-        time.sleep(PATIENCE_S / 40)
-    return lock
-
-
-def _try_lock(path: Path) -> TextIO | None:
-    lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "w")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # A start that failed may have removed the file after we opened it.
-        if os.path.samestat(os.fstat(lock.fileno()), path.stat()):
-            return lock
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    lock.close()
-    return None

@@ -28,7 +28,7 @@ from fedorbit.errors import ModelError, RunError
 from fedorbit.files import replacing
 from fedorbit.methods import make_method
 from fedorbit.progress import Progress, SilentProgress
-from fedorbit.simulation.loop import NobodyWatches, RunProgress, run_rounds
+from fedorbit.simulation.loop import RunProgress, SilentRunProgress, run_rounds
 from fedorbit.simulation.manifest import (
     CONFIG,
     MANIFEST,
@@ -109,7 +109,7 @@ def run(
         world = build_world(config, preparing)
         config = _store(config, folder, world.trainer().name)
         world = replace(world, config=config)
-        watchers = Tracking(progress or NobodyWatches(), trackers, config, folder)
+        watchers = Tracking(progress or SilentRunProgress(), trackers, config, folder)
         with _resumable(folder, config):
             return _run_all(config, folder, watchers, preparing, world)
 
@@ -148,7 +148,7 @@ def resume(
     _require_code(folder, stored)
     with only_one(folder), _resumable(folder, stored):
         trackers = connect(stored.tracking)
-        watchers = Tracking(progress or NobodyWatches(), trackers, stored, folder)
+        watchers = Tracking(progress or SilentRunProgress(), trackers, stored, folder)
         return _run_all(stored, folder, watchers, preparing)
 
 

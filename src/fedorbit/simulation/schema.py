@@ -60,10 +60,14 @@ def _fits_itself(record: RecordShape) -> RecordShape:
         length = len(record.get(key, record["orbit_accuracy"]))  # type: ignore[arg-type]
         if length != orbits:
             raise ValueError(f"{key} has {length} entries, orbit_accuracy {orbits}")
-    for key in ("visible", "present"):
-        if any(orbit >= orbits for orbit in record.get(key, ())):  # type: ignore[attr-defined]
-            raise ValueError(f"{key} names an orbit that is none of the {orbits}")
+    _require_known("visible", "an orbit", record["visible"], orbits)
+    _require_known("present", "an orbit", record.get("present", []), orbits)
     return record
+
+
+def _require_known(key: str, kind: str, named: Sequence[int], count: int) -> None:
+    if any(not 0 <= number < count for number in named):
+        raise ValueError(f"{key} names {kind} that is none of the {count}")
 
 
 RECORD: TypeAdapter[Any] = TypeAdapter(Annotated[RecordShape, AfterValidator(_fits_itself)])
@@ -209,15 +213,11 @@ def _is_consistent(world: WorldShape) -> WorldShape:
             raise ValueError(f"{key} has a row that is not of {width} entries")
     if not len(positions["orbit_of_satellite"]) == len(positions["names"]) == satellites:
         raise ValueError(f"positions names more or fewer than {satellites} satellites")
-    if any(orbit >= orbits for orbit in positions["orbit_of_satellite"]):
-        raise ValueError(f"positions names an orbit that is none of the {orbits}")
+    _require_known("positions", "an orbit", positions["orbit_of_satellite"], orbits)
     named = [k for row in (*positions["seen"], *positions.get("away", [])) for k in row]
-    if any(k >= satellites for k in named):
-        raise ValueError(f"positions names a satellite that is none of the {satellites}")
-    if world["places"] is not None and any(
-        not 0 <= row[2] < orbits for row in world["places"]["rows"]
-    ):
-        raise ValueError(f"places names an orbit that is none of the {orbits}")
+    _require_known("positions", "a satellite", named, satellites)
+    places = world["places"]["rows"] if world["places"] is not None else []
+    _require_known("places", "an orbit", [row[2] for row in places], orbits)
     return world
 
 

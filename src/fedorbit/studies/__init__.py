@@ -25,14 +25,14 @@ A study's folder, `studies/NAME` unless told otherwise:
 from fedorbit.studies.export import export, take_over
 from fedorbit.studies.formats import as_csv, as_json, latex, markdown
 from fedorbit.studies.ray.executor import OnRay
-from fedorbit.studies.runner import Progress, run, status
+from fedorbit.studies.runner import StudyProgress, run, status
 from fedorbit.studies.study import Study, load_study, shipped_names, study_text, write_study
 from fedorbit.studies.tables import StudyTable, table
 
 __all__ = [
     "OnRay",
-    "Progress",
     "Study",
+    "StudyProgress",
     "StudyTable",
     "as_csv",
     "as_json",

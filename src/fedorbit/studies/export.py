@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
+from fedorbit.results.reading import finished
 from fedorbit.simulation.manifest import (
     CONFIG,
     MANIFEST,
@@ -16,9 +17,8 @@ from fedorbit.simulation.manifest import (
     stored_config,
 )
 from fedorbit.simulation.records import RECORDS, SUMMARY, method_folder
-from fedorbit.simulation.results import finished
 from fedorbit.simulation.runs import differing_keys, with_backend_of
-from fedorbit.studies.folders import claim, refuse_other_configurations, state_of
+from fedorbit.studies.folders import refuse_other_configurations, run_lock, state_of
 from fedorbit.studies.formats import as_csv, latex, markdown
 from fedorbit.studies.grid import Cell
 from fedorbit.studies.study import Study, refuse_other_study, write_study
@@ -63,8 +63,8 @@ def take_over(study: Study, out: Path, sources: Sequence[Path]) -> list[str]:
         found = next((folder for folder in sources_of_runs if _answers(folder, cell)), None)
         if found is None:
             continue
-        with claim(out, cell.slug) as mine:
-            if mine and not (out / cell.slug / CONFIG).exists():
+        with run_lock(out, cell.slug) as is_ours:
+            if is_ours and not (out / cell.slug / CONFIG).exists():
                 copy_run(found, out / cell.slug, cell.method)
                 taken.append(cell.slug)
     return taken

@@ -1,20 +1,18 @@
 """A study's folder: which run is done, running, interrupted, failed or missing.
 
-All of it is read from files, so that any process sees the same, and a killed one leaves no lie: a
-run is running while somebody holds its lock, and locks die with their process.
+All of it is read from files, so that any process sees the same. A run is running while a process
+holds its lock, and a lock ends with its process: a killed one leaves no false state behind.
 """
 
-import fcntl
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
+from fedorbit import locks
 from fedorbit.config import Config
 from fedorbit.documents import DocumentError, parse_json, read_bytes, read_json
 from fedorbit.errors import RunError
@@ -29,7 +27,7 @@ HIDDEN = ".study"
 FAILURE: TypeAdapter[Any] = TypeAdapter(dict[str, str])
 TAIL_BYTES = 1_000_000
 
-State = Literal["done", "running", "interrupted", "failed", "missing"]
+RunPhase = Literal["done", "running", "interrupted", "failed", "missing"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class RunState:
 
     folder: str
     method: str
-    state: State
+    state: RunPhase
     rounds_done: int
     rounds: int
     seconds: float
@@ -59,8 +57,8 @@ def state_of(out: Path, cell: Cell) -> RunState:
         return RunState(cell.slug, cell.method, "done", done, rounds, summary["seconds"])
     rounds_done, seconds = _progress(target)
     error = read_failure(out, cell.slug)
-    state: State = "missing"
-    if is_claimed(out, cell.slug):
+    state: RunPhase = "missing"
+    if is_locked(out, cell.slug):
         state, error = "running", None
     elif error is not None:
         state = "failed"
@@ -86,39 +84,21 @@ def _progress(target: Path) -> tuple[int, float]:
     return last["round"] + 1, last["seconds"]
 
 
-@contextmanager
-def claim(out: Path, slug: str) -> Iterator[bool]:
-    """Yield whether this process alone may do a run now; never waits."""
-    path = _hidden(out, slug, "lock")
+def run_lock(out: Path, slug: str) -> AbstractContextManager[bool]:
+    """Hold a run's lock; yields whether this process alone may do the run now, and never waits."""
+    path = _lock_file(out, slug)
     path.parent.mkdir(parents=True, exist_ok=True)
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-    with os.fdopen(os.open(path, flags, 0o666), "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+    return locks.locked(path)
 
 
-def is_claimed(out: Path, slug: str) -> bool:
+def is_locked(out: Path, slug: str) -> bool:
     """Tell whether some process does a run now."""
-    try:
-        lock = os.open(_hidden(out, slug, "lock"), os.O_RDONLY | os.O_NONBLOCK)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        finally:
-            os.close(lock)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
+    return locks.is_locked(_lock_file(out, slug))
 
 
 def remove_lock(out: Path, slug: str) -> None:
-    """Forget a run that there never was."""
-    _hidden(out, slug, "lock").unlink(missing_ok=True)
+    """Remove the lock of a run that does not exist."""
+    _lock_file(out, slug).unlink(missing_ok=True)
 
 
 def failure_file(out: Path, slug: str) -> Path:
@@ -185,6 +165,10 @@ def refuse_other_configurations(out: Path, cells: list[Cell]) -> None:
                 f"{folder} was run with another configuration; it differs in {', '.join(keys)}; "
                 "choose another --out, or move that folder away"
             )
+
+
+def _lock_file(out: Path, slug: str) -> Path:
+    return _hidden(out, slug, "lock")
 
 
 def _hidden(out: Path, slug: str, suffix: str) -> Path:

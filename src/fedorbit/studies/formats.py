@@ -5,7 +5,9 @@ import io
 from dataclasses import dataclass
 from typing import Any
 
-from fedorbit.studies.tables import DECIMALS, METRICS, Entry, StudyTable
+from fedorbit.results.estimates import DECIMALS, METRICS
+from fedorbit.results.numbers import percent, with_deviation
+from fedorbit.studies.tables import Entry, StudyTable
 
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
@@ -103,7 +105,7 @@ def tidy(table: StudyTable) -> list[dict[str, Any]]:
                         "n": len(entry.values),
                         "expected": entry.expected,
                         "mean": entry.mean,
-                        "std": entry.std,
+                        "std": entry.over_seeds.std,
                         "best": entry.best,
                         "published": entry.published,
                         "difference": entry.difference,
@@ -148,14 +150,13 @@ def _text(entry: Entry | None, several_n: bool) -> str:
     if not entry.complete:
         return f"{len(entry.values)}/{entry.expected} runs"
     n = f" (n={entry.expected})" if several_n else ""
-    spread = "" if entry.std is None else f" ± {entry.std:.{DECIMALS}f}"
-    return f"{entry.mean:.{DECIMALS}f}{spread}{n}"
+    return f"{with_deviation(entry.over_seeds)}{n}"
 
 
 def _published(entry: Entry | None) -> str:
     if entry is None or entry.published is None:
         return ""
-    text = f"{entry.published:.{DECIMALS}f}"
+    text = percent(entry.published)
     if entry.difference is None:
         return text
     return f"{text} ({entry.difference:+.{DECIMALS}f})".replace("-", "−")

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedorbit.config import Config, load_config
 from fedorbit.config.explain import nearest
-from fedorbit.config.files import dumps, literal, split_key
+from fedorbit.config.files import dumps, flat_settings, literal, split_key
 from fedorbit.config.inputs import anywhere
 from fedorbit.config.renamed import current_name
 from fedorbit.errors import ConfigError, FedOrbitError
@@ -28,7 +28,6 @@ from fedorbit.studies.schema import (
     Scalar,
     StudyFile,
     VariantSection,
-    flat_settings,
 )
 from fedorbit.user_code import module_of
 
@@ -127,7 +126,8 @@ def _find(study: str, variants: Mapping[str, VariantSection], name: str) -> Vari
 
 
 def _overrides(settings: Mapping[str, Any]) -> list[str]:
-    return [_override(key, value) for key, value in flat_settings(settings).items()]
+    flat = flat_settings(settings, number_lists=False)
+    return [_override(key, value) for key, value in flat.items()]
 
 
 def _override(key: str, value: Any) -> str:

@@ -24,7 +24,7 @@ from fedorbit.user_code import require_allowed
 
 
 @dataclass(frozen=True)
-class Progress:
+class StudyProgress:
     """A study under way."""
 
     states: list[RunState]
@@ -32,7 +32,7 @@ class Progress:
     """Time left, by what rounds of each method have taken; None while nothing is known."""
 
 
-Watcher = Callable[[Progress], None]
+Watcher = Callable[[StudyProgress], None]
 
 
 def status(study: Study, out: Path | str | None = None) -> list[RunState]:
@@ -76,7 +76,7 @@ def run(
             partial.write_text(dumps(cell.config), encoding="utf-8")
     if missing:
         if watch is not None:  # a cluster takes its time to answer
-            watch(Progress(status(study, folder), None))
+            watch(StudyProgress(status(study, folder), None))
         with executor as found:
             _Runner(study, folder, missing, found, watch).work()
     return status(study, folder)
@@ -159,14 +159,14 @@ class _Runner:
     def _look_after_held(self) -> None:
         """Take over what another process has left unfinished; its failures are failures."""
         for cell in list(self._held):
-            if not folders.is_claimed(self._out, cell.slug):
+            if not folders.is_locked(self._out, cell.slug):
                 self._held.remove(cell)
                 if state_of(self._out, cell).state in ("done", "failed"):
                     self._open.discard(cell.slug)
                 else:
                     self._waiting.append(cell)
 
-    def _progress(self) -> Progress:
+    def _progress(self) -> StudyProgress:
         states = []
         for cell in self._study.runs:
             state = self._finished.get(cell.slug) or state_of(self._out, cell)
@@ -180,7 +180,7 @@ class _Runner:
             else s
             for s in states
         ]
-        return Progress(states, time_left_s(states, self._executor.at_once))
+        return StudyProgress(states, time_left_s(states, self._executor.at_once))
 
 
 def time_left_s(states: Sequence[RunState], jobs: int) -> float | None:

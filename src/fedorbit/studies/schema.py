@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from fedorbit.config.explain import nearest
+from fedorbit.config.files import flat_settings
 from fedorbit.config.schema import Section
 
 SHORT = {
@@ -134,29 +135,17 @@ def axis_key(name: str) -> str:
 
 def _checked(axes: Mapping[str, Any]) -> Axes:
     checked: Axes = {}
-    for name, values in axes.items():
-        for key, entries in _flat(name, values):
-            if not isinstance(entries, list) or not entries:
-                raise ValueError(f"axis {key!r} must be a list of values, got {entries!r}")
-            for entry in entries:
-                if not isinstance(entry, str | int | float | bool):
-                    raise ValueError(
-                        f"axis {key!r} must hold texts, numbers or booleans, got {entry!r}; "
-                        "use variants for anything larger"
-                    )
-            if len(set(map(repr, entries))) < len(entries):
-                raise ValueError(f"axis {key!r} names a value twice: {entries}")
-            checked[axis_key(key)] = list(entries)
+    # TOML reads `training.epochs = […]` as a table in a table.
+    for key, entries in flat_settings(axes, number_lists=False).items():
+        if not isinstance(entries, list) or not entries:
+            raise ValueError(f"axis {key!r} must be a list of values, got {entries!r}")
+        for entry in entries:
+            if not isinstance(entry, str | int | float | bool):
+                raise ValueError(
+                    f"axis {key!r} must hold texts, numbers or booleans, got {entry!r}; "
+                    "use variants for anything larger"
+                )
+        if len(set(map(repr, entries))) < len(entries):
+            raise ValueError(f"axis {key!r} names a value twice: {entries}")
+        checked[axis_key(key)] = list(entries)
     return checked
-
-
-def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested tables as `section.key`; lists of tables stay as they are."""
-    return {key: value for name in settings for key, value in _flat(name, settings[name])}
-
-
-def _flat(name: str, value: Any) -> list[tuple[str, Any]]:
-    """TOML reads `training.epochs = […]` as a table in a table; undo that."""
-    if isinstance(value, Mapping):
-        return [pair for inner in value for pair in _flat(f"{name}.{inner}", value[inner])]
-    return [(name, value)]

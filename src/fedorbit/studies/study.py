@@ -10,13 +10,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from fedorbit.config.explain import explain, nearest
-from fedorbit.config.files import changes_results, literal, parse_value, preset_names
+from fedorbit.config.files import changes_results, flat_settings, literal, parse_value, preset_names
 from fedorbit.documents import DocumentError, parse_toml, read_text
 from fedorbit.errors import ConfigError, RunError
 from fedorbit.files import replacing
 from fedorbit.simulation.records import STUDY
 from fedorbit.studies.grid import Cell, expand
-from fedorbit.studies.schema import DATASET, SEED, StudyFile, axis_key, flat_settings
+from fedorbit.studies.schema import DATASET, SEED, StudyFile, axis_key
 
 QUICK_SETTINGS = {
     "data.synthetic.samples": 2000,
@@ -125,7 +125,7 @@ def write_study(study: Study, folder: Path) -> None:
     plain = ("name", "title", "base", "is_quick")
     lines += [f"{key} = {literal(getattr(file, key))}" for key in plain]
     lines.append(f"overrides = {literal(list(file.overrides))}")
-    lines += _table_lines("[settings]", flat_settings(file.settings))
+    lines += _table_lines("[settings]", flat_settings(file.settings, number_lists=False))
     lines += _table_lines("[common]", file.common)
     for axes in file.grid:
         lines += _table_lines("[[grid]]", axes)
@@ -199,7 +199,7 @@ def _anchored(base: str, folder: Path) -> str:
 
 
 def _quick(file: StudyFile) -> StudyFile:
-    settings = {**QUICK_SETTINGS, **flat_settings(file.quick.settings)}
+    settings = {**QUICK_SETTINGS, **flat_settings(file.quick.settings, number_lists=False)}
     overrides = [f"{key}={literal(value)}" for key, value in settings.items()]
     axes = _replaced_axes(file, {**QUICK_AXES, **file.quick.axes})
     return file.model_copy(

@@ -1,6 +1,6 @@
 """A run's files on their way between two machines that share no folder.
 
-A parcel must never hold less than what its files count on: a checkpoint on its arrays and on
+A file never arrives before those that it counts on: a checkpoint counts on its arrays and on
 records up to its round, a summary on all records, records on the manifest, and that on the world
 file. So a file is read before those that it counts on, and written after them, and a run can
 continue from whatever has arrived when a machine is lost.
@@ -18,10 +18,10 @@ CHECKPOINTS = "checkpoint-*"
 
 
 @dataclass(frozen=True)
-class Parcel:
+class RunFiles:
     """Files that are new or have changed, by their paths in the study's folder."""
 
-    files: dict[str, bytes]
+    contents: dict[str, bytes]
     """In the order in which they are to be written."""
     checkpoints: frozenset[str]
     """All checkpoint files there are; those that are not here are outdated."""
@@ -34,8 +34,8 @@ class Mirror:
         self._out, self._slug = out, slug
         self._known: dict[str, tuple[int, int]] = {}
 
-    def changes(self) -> Parcel | None:
-        """Pack what has changed; None if nothing has."""
+    def changes(self) -> RunFiles | None:
+        """Read what has changed; None if nothing has."""
         paths = sorted(self._paths(), key=_reading_order)
         read: dict[str, bytes] = {}
         for path in paths:
@@ -52,7 +52,7 @@ class Mirror:
         if not read:
             return None
         checkpoints = {p.relative_to(self._out) for p in paths if p.match(CHECKPOINTS)}
-        return Parcel(dict(reversed(read.items())), frozenset(map(str, checkpoints)))
+        return RunFiles(dict(reversed(read.items())), frozenset(map(str, checkpoints)))
 
     def _paths(self) -> list[Path]:
         inside = [path for path in (self._out / self._slug).rglob("*") if path.is_file()]
@@ -74,11 +74,11 @@ def _reading_order(path: Path) -> tuple[int, str]:
     return (0 if path.suffix == ".json" else 1), path.name
 
 
-def unpack(parcel: Parcel, out: Path, slug: str) -> None:
+def write_files(files: RunFiles, out: Path, slug: str) -> None:
     """Write what has arrived, and drop the checkpoints that are outdated."""
-    for name, content in parcel.files.items():
+    for name, content in files.contents.items():
         with replacing(out / name) as partial:
             partial.write_bytes(content)
     for path in sorted((out / slug).rglob(CHECKPOINTS)):  # .json before its .safetensors
-        if str(path.relative_to(out)) not in parcel.checkpoints:
+        if str(path.relative_to(out)) not in files.checkpoints:
             path.unlink()

@@ -1,21 +1,18 @@
 """Tables of a study: mean and spread over seeds, made from the summaries of its runs alone."""
 
-import statistics
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fedorbit.results.estimates import METRICS, Estimate, best, estimate
+from fedorbit.results.reading import finished
 from fedorbit.simulation.records import LAST_ROUNDS
-from fedorbit.simulation.results import finished
 from fedorbit.studies.folders import refuse_other_configurations
 from fedorbit.studies.grid import ALWAYS, Cell, method_label, short_key
 from fedorbit.studies.schema import DATASET, METHOD, PARTITION, SEED
 from fedorbit.studies.study import Study
-
-METRICS = ("accuracy", "spread")
-DECIMALS = 1
 
 
 @dataclass(frozen=True)
@@ -34,14 +31,14 @@ class Entry:
         return len(self.values) == self.expected
 
     @property
-    def mean(self) -> float | None:
-        """Mean over the seeds; None unless complete."""
-        return statistics.fmean(self.values) if self.complete else None
+    def over_seeds(self) -> Estimate:
+        """Mean and sample standard deviation; of nothing unless complete."""
+        return estimate(self.values if self.complete else ())
 
     @property
-    def std(self) -> float | None:
-        """Sample standard deviation; None unless complete and of two seeds or more."""
-        return statistics.stdev(self.values) if self.complete and self.expected > 1 else None
+    def mean(self) -> float | None:
+        """Mean over the seeds; None unless complete."""
+        return self.over_seeds.mean
 
     @property
     def difference(self) -> float | None:
@@ -170,22 +167,13 @@ def _entries(study: Study, out: Path, cells: list[Cell]) -> tuple[Entry, Entry]:
 
 
 def _with_best(rows: list[Row], columns: int) -> tuple[Row, ...]:
-    """Mark the best of the methods that compete: highest accuracy, lowest spread.
-
-    Compared as printed, so that equal numbers are never told apart.
-    """
+    """Mark the best of the methods that compete."""
     for column in range(columns):
-        for place, choose in enumerate((max, min)):
-            means = {}
-            for number, row in enumerate(rows):
-                pair = row.entries[column]
-                mean = pair[place].mean if pair is not None else None
-                if mean is not None and not row.reference:
-                    means[number] = round(mean, DECIMALS)
-            if len(means) < 2:
-                continue  # nobody to be better than
-            best = choose(means.values())
-            for number in (n for n, mean in means.items() if mean == best):
+        for place, metric in enumerate(METRICS):
+            pairs = {n: row.entries[column] for n, row in enumerate(rows) if not row.reference}
+            means = {n: pair[place].mean for n, pair in pairs.items() if pair is not None}
+            known = {n: mean for n, mean in means.items() if mean is not None}
+            for number in best(known, metric):
                 rows[number] = _marked(rows[number], column, place)
     return tuple(rows)
 

@@ -25,9 +25,9 @@ from fedorbit.stopping import StopRequested
 from fedorbit.studies.executors import Outcome
 from fedorbit.studies.folders import (
     as_started,
-    claim,
     forget_failure,
     planned_config,
+    run_lock,
     write_failure,
 )
 from fedorbit.user_code import allow_code, described
@@ -59,8 +59,8 @@ def do_run(out: Path, slug: str, settings: Mapping[str, Any]) -> Outcome:
     A failure is written down beside the run.
     """
     folder = out / slug
-    with claim(out, slug) as mine:
-        if not mine:
+    with run_lock(out, slug) as is_ours:
+        if not is_ours:
             return "held"
         forget_failure(out, slug)
         try:

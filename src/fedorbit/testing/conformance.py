@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fedorbit.fleet import Fleet
 from fedorbit.methods.base import Method, State
 from fedorbit.simulation.world import World
+from fedorbit.testing import worlds
 from fedorbit.testing.playing import (
     Snapshot,
     counted_messages,
@@ -17,17 +18,6 @@ from fedorbit.testing.playing import (
     reached,
     reloaded,
     snapshots,
-)
-from fedorbit.testing.worlds import (
-    EVENTS,
-    PATTERN,
-    ROUNDS,
-    SCARCE_POWER,
-    SCARCE_TIME,
-    fleet_of,
-    members,
-    small_world,
-    with_inverted_images,
 )
 
 
@@ -86,9 +76,9 @@ class MethodConformance:
     backend: ClassVar[str] = "auto"
     """What trains; a suite with "torch" runs without the C kernel."""
 
-    def world(self, visible: NDArray[np.bool_] = PATTERN, **changes: Any) -> World:
+    def world(self, visible: NDArray[np.bool_] = worlds.PATTERN, **changes: Any) -> World:
         """Return a small world for this suite."""
-        return small_world(visible, backend=self.backend, **changes)
+        return worlds.small_world(visible, backend=self.backend, **changes)
 
     def test_is_deterministic(self) -> None:
         """The same configuration gives the same bits."""
@@ -123,7 +113,7 @@ class MethodConformance:
     def test_does_not_change_what_it_is_given(self) -> None:
         """A round returns a new state and leaves the old one alone."""
         world = self.world()
-        with fleet_of(world) as fleet:
+        with worlds.fleet_of(world) as fleet:
             state = self.method.start(fleet)
             for t in range(world.schedule.rounds):
                 before = {key: value.copy() for key, value in state.items()}
@@ -140,7 +130,7 @@ class MethodConformance:
 
     def test_a_single_orbit(self) -> None:
         """One orbit is a federation too."""
-        world = self.world(PATTERN[:, :1])
+        world = self.world(worlds.PATTERN[:, :1])
         assert_sound(self.method, play(self.method, world), world)
 
     def test_a_single_class(self) -> None:
@@ -152,7 +142,7 @@ class MethodConformance:
         """Without any contact nothing reaches the ground, and nothing breaks."""
         for links in ("ideal", "causal"):
             world = self.world(np.zeros((3, 3), dtype=bool), links=links)
-            with fleet_of(world) as fleet:
+            with worlds.fleet_of(world) as fleet:
                 state = self.method.start(fleet)
                 for t in range(3):
                     state = self.method.round(state, fleet.at(t))
@@ -171,7 +161,7 @@ class MethodConformance:
     def test_causal_links_are_respected(self) -> None:
         """No model moves without a contact (`LinkError` otherwise), and none is booked so."""
         world = self.world(links="causal")
-        with fleet_of(world) as fleet:
+        with worlds.fleet_of(world) as fleet:
             state = self.method.start(fleet)
             for t in range(world.schedule.rounds):
                 state = self.method.round(state, fleet.at(t))
@@ -182,7 +172,7 @@ class MethodConformance:
 
     def test_bytes_are_those_of_the_messages(self) -> None:
         """Every kind of link has carried what was sent over it, no more and no less."""
-        for links, events in product(("ideal", "causal"), ((), EVENTS)):
+        for links, events in product(("ideal", "causal"), ((), worlds.EVENTS)):
             with counted_messages() as counts:
                 last = snapshots(self.method, self.world(links=links, events=events))[-1]
             for kind, sent in counts.items():
@@ -201,11 +191,11 @@ class MethodConformance:
         world = self.world(links="causal")
         played, had_effect = snapshots(self.method, world), False
         for satellite in self.with_most_samples(world):
-            changed = with_inverted_images(world, [satellite])
-            with fleet_of(changed) as fleet:
+            changed = worlds.with_inverted_images(world, [satellite])
+            with worlds.fleet_of(changed) as fleet:
                 rows = nodes_served(self.method, fleet)
-                paths = [reached(fleet, satellite, begin) for begin in range(ROUNDS)]
-            for begin in range(ROUNDS):
+                paths = [reached(fleet, satellite, begin) for begin in range(worlds.ROUNDS)]
+            for begin in range(worlds.ROUNDS):
                 altered = snapshots(self.method, changed, resume=reloaded(played[begin]))
                 for known, other in zip(paths[begin], altered[1:], strict=True):
                     true = played[other.round]
@@ -222,14 +212,14 @@ class MethodConformance:
     def with_most_samples(self, world: World) -> Iterator[int]:
         """One satellite of each orbit."""
         for orbit in range(world.schedule.orbits):
-            yield max(members(world, orbit), key=lambda k: len(world.partition.train[k]))
+            yield max(worlds.members(world, orbit), key=lambda k: len(world.partition.train[k]))
 
     # --- Constellations that change -----------------------------------------------------------
 
     def test_resumes_across_events(self) -> None:
         """What an event changes follows from the round alone, not from a memory of it."""
         for links in ("ideal", "causal"):
-            self.check_resuming(self.world(links=links, events=EVENTS))
+            self.check_resuming(self.world(links=links, events=worlds.EVENTS))
 
     def test_what_will_happen_changes_nothing_before(self) -> None:
         """Up to an event a run is the same as without it."""
@@ -241,19 +231,19 @@ class MethodConformance:
     def test_a_satellite_that_is_away_trains_nothing(self) -> None:
         """The images of a satellite that joins in round 5 matter from then on and not before."""
         world = self.world()
-        joining = max(members(world, 0), key=lambda k: len(world.partition.train[k]))
+        joining = max(worlds.members(world, 0), key=lambda k: len(world.partition.train[k]))
         self.check_secrecy([joining], {"round": 5, "kind": "join", "satellite": joining})
 
     def test_an_orbit_that_is_away_trains_nothing(self) -> None:
         """The images of an orbit that joins in round 4 matter from then on and not before."""
         world = self.world()
-        self.check_secrecy(members(world, 2), {"round": 4, "kind": "join", "orbit": 2})
+        self.check_secrecy(worlds.members(world, 2), {"round": 4, "kind": "join", "orbit": 2})
 
     def check_secrecy(self, satellites: Sequence[int], join: dict[str, Any]) -> None:
         """Invert the images of satellites and see when models begin to differ."""
         for links in ("ideal", "causal"):
             world = self.world(links=links, events=[join])
-            changed = with_inverted_images(world, satellites)
+            changed = worlds.with_inverted_images(world, satellites)
             true, altered = snapshots(self.method, world), snapshots(self.method, changed)
             for one, other in zip(true[: join["round"] + 1], altered, strict=False):
                 assert_alike(one, other)
@@ -263,14 +253,14 @@ class MethodConformance:
         """A satellite, an orbit, or all of them may be lost."""
         all_orbits = [{"round": 2, "kind": "leave", "orbit": orbit} for orbit in range(3)]
         for links in ("ideal", "causal"):
-            for events in (EVENTS[:1], EVENTS[1:2], EVENTS, all_orbits):
+            for events in (worlds.EVENTS[:1], worlds.EVENTS[1:2], worlds.EVENTS, all_orbits):
                 world = self.world(links=links, events=events)
                 assert_sound(self.method, play(self.method, world), world)
 
     def test_an_orbit_that_is_away_spends_nothing(self) -> None:
         """It trains no epoch, and no model moves without a contact."""
-        world = self.world(links="causal", events=EVENTS)
-        with fleet_of(world) as fleet:
+        world = self.world(links="causal", events=worlds.EVENTS)
+        with worlds.fleet_of(world) as fleet:
             state, epochs = self.method.start(fleet), [0, 0, 0]
             for t in range(world.schedule.rounds):
                 state = self.method.round(state, fleet.at(t))
@@ -295,8 +285,9 @@ class MethodConformance:
 
     def test_survives_scarce_power_and_time(self) -> None:
         """Satellites may have to cut their epochs, down to none, and nothing breaks."""
-        for onboard, links in product((SCARCE_POWER, SCARCE_TIME), ("ideal", "causal")):
-            world = self.world(links=links, events=EVENTS, onboard=onboard)
+        scarce = (worlds.SCARCE_POWER, worlds.SCARCE_TIME)
+        for onboard, links in product(scarce, ("ideal", "causal")):
+            world = self.world(links=links, events=worlds.EVENTS, onboard=onboard)
             assert_sound(self.method, play(self.method, world), world)
 
     def test_without_power_nothing_is_trained(self) -> None:
@@ -312,11 +303,12 @@ class MethodConformance:
 
     def test_workers_change_nothing_when_power_is_short(self) -> None:
         """The number of threads decides neither what is trained nor what is left in batteries."""
-        for world in (self.world(onboard=scarce) for scarce in (SCARCE_POWER, SCARCE_TIME)):
+        for onboard in (worlds.SCARCE_POWER, worlds.SCARCE_TIME):
+            world = self.world(onboard=onboard)
             alone, several = (snapshots(self.method, world, workers) for workers in (1, 3))
             for one, other in zip(alone, several, strict=True):
                 assert_alike(one, other)
 
     def test_resumes_when_power_is_short(self) -> None:
         """Charges are kept to the last bit."""
-        self.check_resuming(self.world(onboard={**SCARCE_POWER, "deadline": True}))
+        self.check_resuming(self.world(onboard={**worlds.SCARCE_POWER, "deadline": True}))

@@ -11,11 +11,11 @@ import fedorbit as fo
 from fedorbit.data.cache import cache_root
 from fedorbit.simulation.records import read_records
 from fedorbit.studies import load_study
-from fedorbit.studies.folders import claim, planned_config, read_failure
+from fedorbit.studies.folders import planned_config, read_failure, run_lock
 from fedorbit.studies.ray.node import Answer, Home, Needs, Order, do, inspect
 from fedorbit.studies.ray.retrieval import ReturnedFiles
 from fedorbit.studies.runner import dumps
-from fedorbit.studies.sync import Mirror, Parcel
+from fedorbit.studies.sync import Mirror, RunFiles
 from tests.simulation.test_runs import timeless
 from tests.studies import small
 
@@ -29,7 +29,7 @@ def test_what_a_node_must_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     out = tmp_path / "out"
     needs = Needs(Home.here(), (), out, "probe")
     assert inspect(needs).obstacle.startswith(f"does not see the study's folder {out}; choose")
-    with claim(out, "probe"):
+    with run_lock(out, "probe"):
         assert inspect(needs).obstacle == ""
         older = replace(needs, home=replace(needs.home, version="0.0.1"))
         assert "and the study was started by 0.0.1" in inspect(older).obstacle
@@ -60,15 +60,15 @@ class Post:
     """A queue without Ray."""
 
     def __init__(self) -> None:
-        self.items: list[tuple[str, Parcel]] = []
+        self.items: list[tuple[str, RunFiles]] = []
 
-    def put(self, item: tuple[str, Parcel]) -> None:
+    def put(self, item: tuple[str, RunFiles]) -> None:
         self.items.append(item)
 
     def qsize(self) -> int:
         return len(self.items)
 
-    def get_nowait_batch(self, count: int) -> list[tuple[str, Parcel]]:
+    def get_nowait_batch(self, count: int) -> list[tuple[str, RunFiles]]:
         taken, self.items = self.items[:count], self.items[count:]
         return taken
 
@@ -94,30 +94,30 @@ def test_a_run_apart_is_stopped_and_goes_on_elsewhere(
     out, slug, config = planned(tmp_path)
     post = Post()
     files = ReturnedFiles(out, post)
-    assert files.claim(slug)
-    assert not ReturnedFiles(out, post).claim(slug)  # another process would be refused
+    assert files.lock(slug)
+    assert not ReturnedFiles(out, post).lock(slug)  # another process would be refused
 
     def stop_in_round_2(self: object, t: int, record: object) -> None:
         if t == 2:
             signal.raise_signal(signal.SIGTERM)
 
     with monkeypatch.context() as patched:
-        patched.setattr("fedorbit.simulation.loop.NobodyWatches.round_done", stop_in_round_2)
+        patched.setattr("fedorbit.simulation.loop.SilentRunProgress.round_done", stop_in_round_2)
         first = do(files.complete(order_of(out, slug)))
     host = socket.gethostname()
     assert first.outcome == "lost" and first.reason == f"its process on node {host} was stopped"
-    files.settle(slug, first.parcel)
+    files.settle(slug, first.files)
     assert (out / slug / "fedavg" / "checkpoint-00000003.json").exists()
 
-    assert files.claim(slug)
+    assert files.lock(slug)
     second = files.complete(order_of(out, slug))
-    assert second.parcel is not None
-    assert f"{slug}/fedavg/checkpoint-00000003.json" in second.parcel.files
+    assert second.files is not None
+    assert f"{slug}/fedavg/checkpoint-00000003.json" in second.files.contents
     answer = do(second)
     assert answer.outcome == "done"
     # What an attempt sends that was given up is dropped.
-    post.put(("an old ticket", Parcel({f"{slug}/config.toml": b"old"}, frozenset())))
-    files.settle(slug, answer.parcel)
+    post.put(("an old ticket", RunFiles({f"{slug}/config.toml": b"old"}, frozenset())))
+    files.settle(slug, answer.files)
     assert (out / slug / "config.toml").read_text() != "old"
     alone = fo.run(config, tmp_path / "alone")
     assert timeless(read_records(out / slug / "fedavg")) == timeless(alone.runs[0].records)
@@ -132,13 +132,13 @@ def test_element_sets_and_contact_plans_are_sent_too(tmp_path: Path) -> None:
     plan.parent.mkdir(parents=True)
     plan.write_text(dumps(cell.config))
     files = ReturnedFiles(out, Post())
-    files.claim(cell.slug)
+    files.lock(cell.slug)
     order = files.complete(order_of(out, cell.slug))
     for name in ("fleet.tle", "plan.csv"):
         (tmp_path / name).rename(tmp_path / f"another machine's {name}")
     answer = do(order)
-    assert answer.outcome == "done", answer.parcel
-    files.settle(cell.slug, answer.parcel)
+    assert answer.outcome == "done", answer.files
+    files.settle(cell.slug, answer.files)
     assert (out / cell.slug / "elements.tle").read_text() == elements
     assert "S0,London,0,500" in (out / cell.slug / "plan.csv").read_text()
     records = read_records(out / cell.slug / "local")
@@ -150,12 +150,12 @@ def test_a_failure_apart_is_told(tmp_path: Path) -> None:
     plan = planned_config(out, slug)
     plan.write_text(plan.read_text().replace("samples = 120", "samples = 0"))
     files = ReturnedFiles(out, Post())
-    files.claim(slug)
+    files.lock(slug)
     # The driver reads it, too; so a broken file is a failure only where the run is done.
     order = order_of(out, slug)
-    broken = Parcel({f".study/{slug}.toml": plan.read_bytes()}, frozenset())
-    answer = do(replace(order, parcel=broken, outbox=Post(), ticket="1"))
-    files.settle(slug, answer.parcel)
+    broken = RunFiles({f".study/{slug}.toml": plan.read_bytes()}, frozenset())
+    answer = do(replace(order, files=broken, outbox=Post(), ticket="1"))
+    files.settle(slug, answer.files)
     assert answer.outcome == "failed"
     assert "samples" in str(read_failure(out, slug))
 

@@ -15,8 +15,8 @@ import pytest
 import fedorbit as fo
 from fedorbit.errors import ClusterError
 from fedorbit.simulation.records import method_folder, read_records
-from fedorbit.studies import OnRay, Progress, Study, load_study, run, status
-from fedorbit.studies.folders import is_claimed
+from fedorbit.studies import OnRay, Study, StudyProgress, load_study, run, status
+from fedorbit.studies.folders import is_locked
 from fedorbit.studies.grid import Cell
 from fedorbit.user_code import allow_code
 from tests.gates import METHOD, Gates
@@ -148,7 +148,7 @@ def test_a_node_is_lost(cluster: Any, fated: Path) -> None:
     told = [fated / f"on-{node}" for node in after]
     assert len(told) == 3
 
-    def remove_node(progress: Progress) -> None:
+    def remove_node(progress: StudyProgress) -> None:
         if all(path.exists() for path in told) and not (fated / "removed").exists():
             cluster.remove_node(third, allow_graceful=False)
             (fated / "removed").touch()
@@ -187,8 +187,8 @@ def test_the_driver_is_stopped_and_killed(cluster: Any, gates: Gates, tmp_path: 
             os.kill(process.pid, number)
             told = process.communicate()
         if number == signal.SIGKILL:  # nobody is left to wait until the run lets go
-            wait_until(lambda: not is_claimed(out, cell.slug))
-        assert not is_claimed(out, cell.slug)
+            wait_until(lambda: not is_locked(out, cell.slug))
+        assert not is_locked(out, cell.slug)
         [state] = status(study, out)
         assert (state.state, state.rounds_done) == ("interrupted", rounds)
         return subprocess.CompletedProcess(command, process.returncode, *told)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.cluster import answers
-from fedorbit.errors import ClusterError, FedOrbitError
+from fedorbit.errors import ClusterError, FedOrbitError, one_line
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.programs import LOOK_AROUND_S, Program, Task, run_programs
@@ -208,9 +208,9 @@ def _explained(ray: ModuleType, error: BaseException) -> BaseException:
     if isinstance(error, ray.exceptions.TaskCancelledError):
         return error
     if isinstance(error, ray.exceptions.RayError):
-        what = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         return ClusterError(
             f"a job was lost on the Ray cluster and could not be done in {RETRIES + 1} attempts "
-            f"({what}); see `ray status` and the nodes' memory, and go on with --resume"
+            f"({one_line(error)}); see `ray status` and the nodes' memory, and go on with "
+            "--resume"
         )
     return error

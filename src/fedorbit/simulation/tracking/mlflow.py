@@ -5,10 +5,10 @@ one. Which steps it has, MLflow itself is asked: a round that is done again afte
 same numbers, and is not logged twice.
 """
 
-import fcntl
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 import tempfile
@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedorbit.documents import DocumentError, read_json
-from fedorbit.errors import TrackingError
+from fedorbit.errors import TrackingError, one_line
 from fedorbit.files import replacing
+from fedorbit.locks import locked
 from fedorbit.simulation.records import Record
 from fedorbit.simulation.schema import MLFLOW_FILE
 from fedorbit.simulation.tracking.subject import Subject, headline_metrics, metrics
-from fedorbit.simulation.tracking.tracking import one_line
 
 try:
     from mlflow import MlflowClient, get_tracking_uri
@@ -61,8 +61,9 @@ class MlflowServer:
                 self.experiment_id = self._find_or_create(experiment)
         except Exception as error:
             raise TrackingError(
-                f"MLflow cannot log to experiment {experiment!r} ({one_line(error)}); check "
-                "tracking.mlflow_uri or MLFLOW_TRACKING_URI, or leave out tracking.mlflow"
+                f"MLflow cannot log to experiment {experiment!r} "
+                f"({one_line(error, with_kind=True)}); check tracking.mlflow_uri or "
+                "MLFLOW_TRACKING_URI, or leave out tracking.mlflow"
             ) from error
 
     def _find_or_create(self, name: str) -> str:
@@ -175,8 +176,7 @@ def _one_at_a_time(uri: str) -> Iterator[None]:
         yield
         return
     name = f"fedorbit-{os.getuid()}-{hashlib.sha256(uri.encode()).hexdigest()[:16]}.lock"
-    with (Path(tempfile.gettempdir()) / name).open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(Path(tempfile.gettempdir()) / name, math.inf):
         yield
 
 

@@ -1,6 +1,5 @@
 """One observer for the display and all trackers; no tracker that fails on the way ends a run."""
 
-import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from typing import Any
 
 from fedorbit.config import Config
 from fedorbit.config.tracking import TrackingSection
-from fedorbit.errors import TrackingError
+from fedorbit.errors import TrackingError, one_line
 from fedorbit.simulation.loop import RunProgress
 from fedorbit.simulation.records import Record
 from fedorbit.simulation.tracking.subject import Subject
@@ -107,22 +106,16 @@ class Tracking:
         try:
             yield
         except Exception as error:
+            reason = one_line(error, with_kind=True)
             del self._openers[name]
             self._trackers.pop(name, None)
             if not self._has_begun:
                 raise TrackingError(
-                    f"{name} failed at the start ({one_line(error)}); mend it and `fedorbit run "
+                    f"{name} failed at the start ({reason}); mend it and `fedorbit run "
                     f"--resume {self._folder}`, or -o tracking.{name.lower()}=false with that"
                 ) from error
             warnings.warn(
-                f"{name} failed ({one_line(error)}); the run goes on without it, and "
+                f"{name} failed ({reason}); the run goes on without it, and "
                 f"`fedorbit run --resume {self._folder}` tells it later what it missed",
                 stacklevel=2,
             )
-
-
-def one_line(error: Exception, longest: int = 200) -> str:
-    """Return what went wrong, short enough for a sentence, and without anybody's password."""
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    text = re.sub(r"://[^/@ ]+@", "://", text)
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"

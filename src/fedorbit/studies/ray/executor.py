@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from fedorbit.cluster import answers, ray_cluster
 from fedorbit.data.catalog import SYNTHETIC
-from fedorbit.errors import ClusterError, ConfigError
+from fedorbit.errors import ClusterError, ConfigError, one_line
 from fedorbit.studies import folders
 from fedorbit.studies.executors import TICK_S, Ended
 from fedorbit.studies.grid import Cell
@@ -115,7 +115,7 @@ class RayTasks:
         engine = {"kind": "local", "workers": self._resources.cpus}
         order = Order(self._needs.home, self._out, slug, engine, self._needs.datasets)
         if self._returned is not None:
-            if not self._returned.claim(slug):
+            if not self._returned.lock(slug):
                 self._held.append(Ended(slug, "held"))
                 return
             order = self._returned.complete(order)
@@ -173,7 +173,7 @@ class RayTasks:
         except errors.RayError as error:
             answer = Answer("lost", _describe_loss(errors, error))
         if self._returned is not None:
-            self._returned.settle(slug, answer.parcel)
+            self._returned.settle(slug, answer.files)
         return Ended(slug, answer.outcome, answer.reason)
 
 
@@ -184,5 +184,4 @@ def _describe_loss(errors: ModuleType, error: Exception) -> str:
         return "its node was lost"
     if isinstance(error, errors.WorkerCrashedError):
         return "its process was killed, perhaps for want of memory; try more --cpus"
-    first_line = str(error).strip().splitlines()[0] if str(error).strip() else ""
-    return f"its task was lost ({type(error).__name__}: {first_line})"
+    return f"its task was lost ({one_line(error, with_kind=True)})"

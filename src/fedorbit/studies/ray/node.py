@@ -15,7 +15,7 @@ from fedorbit.data import cache
 from fedorbit.learning import kernel
 from fedorbit.studies import folders
 from fedorbit.studies.executors import Outcome
-from fedorbit.studies.sync import Mirror, Parcel, unpack
+from fedorbit.studies.sync import Mirror, RunFiles, write_files
 from fedorbit.studies.worker import do_run
 from fedorbit.user_code import allow_code, allowed_code
 
@@ -23,10 +23,10 @@ SEND_EVERY_S = 5.0
 
 
 class Outbox(Protocol):
-    """Takes parcels to the process that ordered the run."""
+    """Takes files to the process that ordered the run."""
 
-    def put(self, item: tuple[str, Parcel]) -> None:
-        """Send a parcel of the run with this ticket."""
+    def put(self, item: tuple[str, RunFiles]) -> None:
+        """Send files of the run with this ticket."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Needs:
     out: Path | None
     """The study's folder, if nodes are to see it."""
     probe: str = ""
-    """A run that the ordering process claims, so that nodes should see it claimed."""
+    """A run that the ordering process has locked; nodes must see the lock."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Order:
     datasets: tuple[str, ...]
     ticket: str = ""
     """Names this attempt at the run."""
-    parcel: Parcel | None = None
+    files: RunFiles | None = None
     """The run's files so far, if this node is not to see the study's folder."""
     outbox: Outbox | None = None
     """Where to send the files then, while the run goes on."""
@@ -91,7 +91,7 @@ class Answer:
 
     outcome: Outcome
     reason: str = ""
-    parcel: Parcel | None = None
+    files: RunFiles | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def do(order: Order) -> Answer:
     if obstacle := _missing_dataset(order.datasets):  # of a node that came later than the study
         return Answer("lost", f"its node {socket.gethostname()} {obstacle}")
     try:
-        return _do_here(order) if order.parcel is None else _do_apart(order, order.parcel)
+        return _do_here(order) if order.files is None else _do_apart(order, order.files)
     except KeyboardInterrupt:  # by Ray, or by whoever ends the processes of this node
         return Answer("lost", f"its process on node {socket.gethostname()} was stopped")
 
@@ -125,11 +125,11 @@ def _do_here(order: Order) -> Answer:
         return Answer(do_run(order.out, order.slug, order.engine))
 
 
-def _do_apart(order: Order, parcel: Parcel) -> Answer:
+def _do_apart(order: Order, files: RunFiles) -> Answer:
     """Do the run in a folder of this node, and send its files."""
     with tempfile.TemporaryDirectory(prefix="fedorbit-study-") as scratch:
         out = Path(scratch)
-        unpack(parcel, out, order.slug)
+        write_files(files, out, order.slug)
         mirror = Mirror(out, order.slug)
         mirror.changes()  # those are known where they come from
         outcome: Outcome = "lost"
@@ -148,9 +148,9 @@ def _sending(mirror: Mirror, order: Order) -> Iterator[None]:
 
     def send() -> None:
         while not ended.wait(SEND_EVERY_S):
-            parcel = mirror.changes()
-            if parcel is not None:
-                outbox.put((order.ticket, parcel))
+            files = mirror.changes()
+            if files is not None:
+                outbox.put((order.ticket, files))
 
     thread = threading.Thread(target=send, daemon=True)
     thread.start()
@@ -185,7 +185,7 @@ def _obstacle(needs: Needs) -> str:
         if not needs.out.is_dir():
             return f"does not see the study's folder {needs.out}; {remedy}"
         try:
-            seen = folders.is_claimed(needs.out, needs.probe)
+            seen = folders.is_locked(needs.out, needs.probe)
         except OSError as error:
             return f"cannot lock files in {needs.out} ({error.strerror}); {remedy}"
         if not seen:

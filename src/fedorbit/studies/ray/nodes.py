@@ -58,7 +58,7 @@ def check_nodes(
 
 @contextmanager
 def _probe(needs: Needs) -> Iterator[Needs]:
-    """Claim a run that there is not, as nodes should see if they share the study's folder."""
+    """Lock a run that does not exist; nodes that share the study's folder see the lock."""
     if needs.out is None:
         yield needs
         return
@@ -66,7 +66,7 @@ def _probe(needs: Needs) -> Iterator[Needs]:
     with ExitStack() as stack:
         stack.callback(folders.remove_lock, needs.out, slug)
         try:
-            stack.enter_context(folders.claim(needs.out, slug))
+            stack.enter_context(folders.run_lock(needs.out, slug))
         except OSError as error:
             raise ClusterError(
                 f"files in {needs.out} cannot be locked ({error.strerror}); choose another --out"

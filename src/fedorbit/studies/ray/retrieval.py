@@ -14,7 +14,7 @@ from fedorbit.config.inputs import copy_name, input_files, with_files
 from fedorbit.studies import folders
 from fedorbit.studies.ray.node import Order
 from fedorbit.studies.ray.nodes import on_node
-from fedorbit.studies.sync import Mirror, Parcel, unpack
+from fedorbit.studies.sync import Mirror, RunFiles, write_files
 
 
 @contextmanager
@@ -33,19 +33,19 @@ def returned_files(ray: ModuleType, out: Path) -> "Iterator[ReturnedFiles]":
 
 
 class ReturnedFiles:
-    """Runs whose files are sent here; this process claims them, since no other can."""
+    """Runs whose files are sent here; this process locks them, since no other can."""
 
     def __init__(self, out: Path, queue: Any) -> None:
         self._out, self._queue = out, queue
         self._tickets: dict[str, str] = {}
-        self._claims: dict[str, ExitStack] = {}
+        self._locks: dict[str, ExitStack] = {}
 
-    def claim(self, slug: str) -> bool:
-        """Claim a run until it is settled; False if another process does it."""
+    def lock(self, slug: str) -> bool:
+        """Lock a run until it is settled; False if another process does it."""
         with ExitStack() as stack:
-            if not stack.enter_context(folders.claim(self._out, slug)):
+            if not stack.enter_context(folders.run_lock(self._out, slug)):
                 return False
-            self._claims[slug] = stack.pop_all()
+            self._locks[slug] = stack.pop_all()
         return True
 
     def complete(self, order: Order) -> Order:
@@ -53,29 +53,29 @@ class ReturnedFiles:
         slug, ticket = order.slug, secrets.token_hex(8)
         self._tickets[ticket] = slug
         folders.forget_failure(self._out, slug)
-        so_far = Mirror(self._out, slug).changes() or Parcel({}, frozenset())
-        files = {**self._planned(slug), **so_far.files}
-        parcel = replace(so_far, files=files)
-        return replace(order, ticket=ticket, parcel=parcel, outbox=self._queue)
+        so_far = Mirror(self._out, slug).changes() or RunFiles({}, frozenset())
+        contents = {**self._planned(slug), **so_far.contents}
+        files = replace(so_far, contents=contents)
+        return replace(order, ticket=ticket, files=files, outbox=self._queue)
 
     def receive(self) -> None:
         """Write down what was sent; what comes of an attempt that was given up is dropped."""
-        for ticket, parcel in self._queue.get_nowait_batch(self._queue.qsize()):
+        for ticket, files in self._queue.get_nowait_batch(self._queue.qsize()):
             if ticket in self._tickets:
-                unpack(parcel, self._out, self._tickets[ticket])
+                write_files(files, self._out, self._tickets[ticket])
 
-    def settle(self, slug: str, last: Parcel | None) -> None:
+    def settle(self, slug: str, last: RunFiles | None) -> None:
         """Write down the last files of a run that has ended, and let go of it."""
         self.receive()
         if last is not None:
-            unpack(last, self._out, slug)
+            write_files(last, self._out, slug)
         self._tickets = {ticket: of for ticket, of in self._tickets.items() if of != slug}
-        self._claims.pop(slug).close()
+        self._locks.pop(slug).close()
 
     def let_go(self) -> None:
-        """Give up all claims."""
-        while self._claims:
-            self._claims.popitem()[1].close()
+        """Release all locks."""
+        while self._locks:
+            self._locks.popitem()[1].close()
 
     def _planned(self, slug: str) -> dict[str, bytes]:
         """Return the configuration a run is to have, with the files that it names."""

@@ -9,6 +9,7 @@ from fedorbit.simulation.manifest import read_manifest, refuse_links
 from fedorbit.simulation.records import (
     RECORDS,
     Record,
+    headline,
     method_folder,
     method_id,
     read_records,
@@ -17,12 +18,30 @@ from fedorbit.simulation.records import (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MethodResults:
     """Records, and the summary if the method is finished."""
 
     records: list[Record]
     summary: dict[str, Any] | None
+
+    @property
+    def rounds_done(self) -> int:
+        """Rounds up to the last record."""
+        return int(self.records[-1]["round"]) + 1 if self.records else 0
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Final figures: the summary's, or of an unfinished run what its records say so far."""
+        if self.summary is not None:
+            return self.summary
+        last = self.records[-1] if self.records else {}
+        spent = {
+            key: value
+            for key, value in last.items()
+            if key.endswith("_bytes") or key in ("samples_trained", "seconds")
+        }
+        return {**headline(self.records), **spent, "rounds": self.rounds_done}
 
 
 def read_results(run: Path, method: str) -> MethodResults:

@@ -1,0 +1,32 @@
+"""How results are printed, in a terminal, on a page and in a table."""
+
+from fedorbit.results.estimates import DECIMALS, Estimate
+
+NOT_KNOWN = "–"
+
+
+def percent(value: float | None, unknown: str = NOT_KNOWN) -> str:
+    """One decimal: more would be noise."""
+    return unknown if value is None else f"{value:.{DECIMALS}f}"
+
+
+def with_deviation(estimate: Estimate) -> str:
+    """Mean ± standard deviation over the seeds."""
+    if estimate.std is None:
+        return percent(estimate.mean)
+    return f"{percent(estimate.mean)} ± {percent(estimate.std)}"
+
+
+def amount(value: float | None, unit: str = "") -> str:
+    """Three digits and a prefix, such as `143 MB`."""
+    if value is None:
+        return NOT_KNOWN
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{format(value / size, '#.3g').rstrip('.')} {letter}{unit}"
+    return f"{value:.3g} {unit}".strip()
+
+
+def ratio(value: float | None, sign: str = "×", unknown: str = NOT_KNOWN) -> str:
+    """How many times as much, such as `1.25 ×`."""
+    return unknown if value is None else f"{value:.2f} {sign}"
