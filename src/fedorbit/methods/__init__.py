@@ -1,7 +1,7 @@
 """The methods: one file each, reading like its paper."""
 
 import inspect
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -9,7 +9,7 @@ from fedorbit.config.explain import explain, nearest
 from fedorbit.errors import ConfigError, ModelError
 from fedorbit.fleet import Fleet, Now
 from fedorbit.methods.apfl import APFL
-from fedorbit.methods.base import Method, State
+from fedorbit.methods.base import Family, Method, State
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
@@ -56,6 +56,14 @@ METHODS: dict[str, type[Method]] = {
     "fedrep": FedRep,
     "fedorbit": FedOrbit,
 }
+
+
+FAMILIES: tuple[Family, ...] = get_args(Family)
+
+
+def family_of(name: str) -> Family:
+    """Return the family of a method, without loading one from a user's file."""
+    return METHODS[name].family if name in METHODS else "other"
 
 
 def find_method(name: str) -> type[Method]:

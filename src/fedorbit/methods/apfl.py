@@ -15,7 +15,7 @@ Departures: v and alpha belong to an orbit; satellites train them and the orbit 
 samples. alpha moves at the learning rate of the round, without momentum, decay or clipping.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -25,7 +25,7 @@ from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import Coupled, Rule
-from fedorbit.methods.base import Method, State
+from fedorbit.methods.base import Family, Method, State
 from fedorbit.methods.steps import (
     average_at_ground,
     hand_out,
@@ -38,6 +38,8 @@ from fedorbit.methods.steps import (
 
 class APFL(Method):
     """Mix a model of the orbit's own with the global one, in a share that is learned."""
+
+    family: ClassVar[Family] = "personalised"
 
     initial_alpha: float = Field(0.5, ge=0, le=1, description="first share of the own model")
 

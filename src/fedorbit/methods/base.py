@@ -20,6 +20,7 @@ from fedorbit.learning.parameters import Vector
 
 State = dict[str, NDArray[Any]]
 Serves = Literal["everyone", "orbit", "satellite"]
+Family = Literal["global", "personalised", "space", "reference", "other"]
 METHOD_CONFIG = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
@@ -30,6 +31,10 @@ class Method(BaseModel, ABC):
 
     serves: ClassVar[Serves] = "orbit"
     """For which nodes `models` has a row: one for everyone, or one for each orbit or satellite."""
+
+    family: ClassVar[Family] = "other"
+    """Kind of method, by which tables are grouped: one global model, personalised models, a system
+    made for space, a reference without federation, or none of these."""
 
     @abstractmethod
     def start(self, fleet: Fleet) -> State:

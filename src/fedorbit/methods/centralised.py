@@ -10,11 +10,13 @@ from pydantic import Field
 
 from fedorbit.fleet import Fleet, Needs, Now
 from fedorbit.learning.parameters import Vector
-from fedorbit.methods.base import Method, Serves, State
+from fedorbit.methods.base import Family, Method, Serves, State
 
 
 class Centralised(Method):
     """One model on the data of all satellites."""
+
+    family: ClassVar[Family] = "reference"
 
     serves: ClassVar[Serves] = "everyone"
 

@@ -9,19 +9,23 @@ for E_base epochs in visible rounds and the orbit averages by samples, as it doe
 Another `effort` is spent on each of the two models.
 """
 
+from typing import ClassVar
+
 import numpy as np
 from pydantic import Field
 
 from fedorbit.fleet import Fleet, Needs, Now
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import Sgd
-from fedorbit.methods.base import State
+from fedorbit.methods.base import Family, State
 from fedorbit.methods.effort import MatchedEffort
 from fedorbit.methods.steps import average_at_ground, hand_out, load_launched, train_orbit
 
 
 class Ditto(MatchedEffort):
     """Personal orbit models pulled toward a FedAvg model trained in parallel."""
+
+    family: ClassVar[Family] = "personalised"
 
     lambda_: float = Field(
         0.1, ge=0, alias="lambda", description="strength of the pull toward the global model"

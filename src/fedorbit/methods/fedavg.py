@@ -8,18 +8,22 @@ Satellites of a visible orbit train E_base epochs, the orbit averages by samples
 Departures: none.
 """
 
+from typing import ClassVar
+
 import numpy as np
 
 from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import PLAIN, Rule
-from fedorbit.methods.base import State
+from fedorbit.methods.base import Family, State
 from fedorbit.methods.effort import MatchedEffort
 from fedorbit.methods.steps import average_at_ground, hand_out, load_launched, train_orbit
 
 
 class FedAvg(MatchedEffort):
     """Average the visible orbits' models by samples."""
+
+    family: ClassVar[Family] = "global"
 
     def start(self, fleet: Fleet) -> State:
         """All orbits have w(0)."""

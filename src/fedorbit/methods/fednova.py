@@ -23,7 +23,7 @@ tau_eff is sum p_k a_k also then. Weight decay counts as gradient. Satellites wi
 want of time or power, have no share. A_l travels with the model, as one value more.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +34,15 @@ from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import PLAIN, Sgd
-from fedorbit.methods.base import State
+from fedorbit.methods.base import Family, State
 from fedorbit.methods.effort import MatchedEffort
 from fedorbit.methods.steps import effective_steps, hand_out, load_launched, train_orbit
 
 
 class FedNova(MatchedEffort):
     """FedAvg of normalised updates."""
+
+    family: ClassVar[Family] = "global"
 
     mu: float = Field(0.0, ge=0, description="strength of FedProx's proximal term; 0: none")
 

@@ -29,7 +29,7 @@ Departures from the paper
   its effort q_l is 0 with ideal links, and that of its last upload with causal ones.
 """
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,13 +39,15 @@ from fedorbit.data.similarity import SIMILARITY_SMOOTHING, similarity_coefficien
 from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
-from fedorbit.methods.base import Method, State
+from fedorbit.methods.base import Family, Method, State
 from fedorbit.methods.effort import EffortSchedule, Work
 from fedorbit.methods.steps import load_launched, mean_by_samples, train_orbit, weighted_mean
 
 
 class FedOrbit(EffortSchedule, Method):
     """Continuous training, class-aware aggregation, personal feature extractors."""
+
+    family: ClassVar[Family] = "personalised"
 
     rho: float = Field(0.95, gt=0, le=1, description="staleness factor of classifier rows")
     kappa: float = Field(0.5, ge=0, le=1000, description="return-rate dampening; 0: off")

@@ -18,7 +18,7 @@ trained on. An orbit that is launched has the ground's phi and the head of w(0).
 """
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -27,13 +27,15 @@ from fedorbit.fleet import Fleet, Needs, Now
 from fedorbit.learning.engine import Program
 from fedorbit.learning.parameters import ParameterLayout, Vector
 from fedorbit.learning.rules import Sgd
-from fedorbit.methods.base import State
+from fedorbit.methods.base import Family, State
 from fedorbit.methods.effort import MatchedEffort, Work
 from fedorbit.methods.steps import average_at_ground, hand_out, load_launched, mean_by_samples
 
 
 class FedRep(MatchedEffort):
     """Average the body; keep a head in every orbit."""
+
+    family: ClassVar[Family] = "personalised"
 
     head: Literal["last", "classifier"] = Field(
         "last", description="last layer, or the whole classifier as FedOrbit splits the model"

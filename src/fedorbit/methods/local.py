@@ -5,17 +5,21 @@ visible rounds only, so that it spends what FedAvg spends; `effort` makes it spe
 does.
 """
 
+from typing import ClassVar
+
 import numpy as np
 
 from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.parameters import Vector
-from fedorbit.methods.base import State
+from fedorbit.methods.base import Family, State
 from fedorbit.methods.effort import MatchedEffort
 from fedorbit.methods.steps import train_orbit
 
 
 class Local(MatchedEffort):
     """No federation: every orbit trains a model of its own."""
+
+    family: ClassVar[Family] = "reference"
 
     def start(self, fleet: Fleet) -> State:
         """All orbits have w(0)."""

@@ -14,7 +14,7 @@ step is the run's, with momentum, decay, clipping and rate(t). alpha does not de
 the objective. `adapt_epochs` adapts over whole epochs instead of batches, as some libraries do.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -22,7 +22,7 @@ from pydantic import Field
 from fedorbit.fleet import Fleet, Needs, Now
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import Maml, Rule, Sgd
-from fedorbit.methods.base import State
+from fedorbit.methods.base import Family, State
 from fedorbit.methods.effort import Work
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.steps import load_launched, train_orbit
@@ -33,6 +33,8 @@ ADAPTING = 1
 
 class PerFedAvg(FedAvg):
     """FedAvg of a model that orbits adapt to their own data."""
+
+    family: ClassVar[Family] = "personalised"
 
     alpha: float = Field(0.1, ge=0, le=100, description="rate of the adaptation")
     variant: Literal["fo", "hf"] = Field(

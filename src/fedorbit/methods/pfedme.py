@@ -21,6 +21,8 @@ the clip norm and weight decay of the run. Every batch costs K gradients: `train
 divided by K.
 """
 
+from typing import ClassVar
+
 import numpy as np
 from pydantic import Field
 
@@ -29,7 +31,7 @@ from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import Moreau, Rule
-from fedorbit.methods.base import State
+from fedorbit.methods.base import Family, State
 from fedorbit.methods.effort import MatchedEffort
 from fedorbit.methods.steps import (
     average_at_ground,
@@ -44,6 +46,8 @@ from fedorbit.methods.steps import (
 
 class PFedMe(MatchedEffort):
     """Personal orbit models on Moreau envelopes of a global one."""
+
+    family: ClassVar[Family] = "personalised"
 
     lambda_: float = Field(5.0, ge=0, alias="lambda", description="strength of the proximal term")
     inner_steps: int = Field(5, ge=1, le=1000, description="K, gradient steps per batch")

@@ -23,7 +23,7 @@ satellites have no gradient. Option I, a further pass over all data, is left out
 is then the mean of a(tau_k) by samples.
 """
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -33,7 +33,7 @@ from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import PLAIN, Rule, Sgd
-from fedorbit.methods.base import State
+from fedorbit.methods.base import Family, State
 from fedorbit.methods.effort import MatchedEffort
 from fedorbit.methods.steps import (
     average_at_ground,
@@ -49,6 +49,8 @@ from fedorbit.methods.steps import (
 
 class Scaffold(MatchedEffort):
     """FedAvg whose local gradients are corrected for drift."""
+
+    family: ClassVar[Family] = "global"
 
     server_rate: float = Field(1.0, gt=0, le=10, description="eta_g, step of the ground's model")
     unheard: Literal["ignore", "zero"] = Field(

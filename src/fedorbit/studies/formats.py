@@ -5,6 +5,7 @@ import io
 from dataclasses import dataclass
 from typing import Any
 
+from fedorbit.methods.base import Family
 from fedorbit.results.estimates import DECIMALS, METRICS
 from fedorbit.results.numbers import percent, with_deviation
 from fedorbit.studies.tables import Entry, StudyTable
@@ -15,6 +16,14 @@ LATEX = {
     "<": r"\textless{}", ">": r"\textgreater{}", "±": r"$\pm$", "−": "$-$",
 }  # fmt: skip
 
+FAMILY_NAMES: dict[Family, str] = {
+    "global": "One global model",
+    "personalised": "Personalised models",
+    "space": "Systems made for space",
+    "reference": "References",
+    "other": "Other methods",
+}
+
 
 @dataclass(frozen=True)
 class Line:
@@ -24,17 +33,23 @@ class Line:
     cells: tuple[tuple[str, bool], ...]
     begins_section: bool
     published: bool = False
+    heading: bool = False
+    """Whether it names the family of the methods below it, and has no numbers."""
 
 
 def lines(table: StudyTable) -> list[Line]:
     """Return what every format prints; published values stand below ours, with the difference."""
     several = len(table.seeds) > 1
     found: list[Line] = []
-    before: tuple[bool, int] | None = None
+    before: tuple[str, bool, int] | None = None
     for row in table.rows:
         entries = [e for pair in row.entries for e in (pair or (None, None))]
-        section = row.reference, row.section
+        section = row.family, row.reference, row.section
         begins = before is not None and section != before
+        if len(table.families) > 1 and (before is None or row.family != before[0]):
+            blank = tuple(("", False) for _ in entries)
+            found.append(Line(FAMILY_NAMES[row.family], blank, begins, heading=True))
+            begins = False
         before = section
         cells = tuple((_text(e, several), e is not None and e.best) for e in entries)
         found.append(Line(row.label, cells, begins))
@@ -59,7 +74,8 @@ def markdown(table: StudyTable) -> str:
     out.append("|---|" + "---:|" * len(heads(table)))
     for line in lines(table):
         cells = (f"**{text}**" if best else text for text, best in line.cells)
-        out.append(row(line.label.strip(), *cells))
+        label = line.label.strip()
+        out.append(row(f"*{label}*" if line.heading else label, *cells))
     return "\n".join([*out, "", table.note, ""])
 
 
@@ -87,6 +103,7 @@ def latex(table: StudyTable) -> str:
             rf"\textbf{{{escape(text)}}}" if best else escape(text) for text, best in line.cells
         )
         label = (r"\quad " if line.published else "") + escape(line.label.strip())
+        label = rf"\emph{{{label}}}" if line.heading else label
         out.append("    " + " & ".join([label, *cells]) + r" \\")
     return "\n".join([*out, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", ""])
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fedorbit.methods import FAMILIES, family_of
+from fedorbit.methods.base import Family
 from fedorbit.results.estimates import METRICS, Estimate, best, estimate
 from fedorbit.results.reading import finished
 from fedorbit.simulation.records import LAST_ROUNDS
@@ -52,6 +54,7 @@ class Row:
 
     label: str
     section: int
+    family: Family
     reference: bool
     entries: tuple[tuple[Entry, Entry] | None, ...]
 
@@ -70,6 +73,11 @@ class StudyTable:
     changes: Mapping[str, str]
     """Settings that are not those of the study's file."""
     rows: tuple[Row, ...]
+
+    @property
+    def families(self) -> list[Family]:
+        """Families of its methods, in the order of the rows."""
+        return list(dict.fromkeys(row.family for row in self.rows))
 
     @property
     def seeds(self) -> set[int]:
@@ -117,8 +125,10 @@ def table(study: Study, out: Path | str | None = None) -> StudyTable:
             for c in columns
         )
         reference = first.method in study.file.table.references
-        rows.append(Row(_row_label(first, axes, several), first.grid, reference, entries))
-    rows.sort(key=lambda row: row.reference)  # stable: references go last
+        label = _row_label(first, axes, several)
+        rows.append(Row(label, first.grid, family_of(first.method), reference, entries))
+    # Stable: within a family as the study has them, and what does not compete goes last.
+    rows.sort(key=lambda row: (row.reference, FAMILIES.index(row.family)))
     varying = [i for i in range(len(axes)) if len({c[i] for c in columns}) > 1]
     return StudyTable(
         name=study.name,
