@@ -54,6 +54,7 @@ test: .venv/installed-test
 bench: .venv/installed
 	$(BIN)/fedorbit doctor
 	$(BIN)/python benchmarks/kernel_speed.py
+	$(BIN)/python benchmarks/per_method.py
 	$(BIN)/python benchmarks/engine_choice.py kernel
 	$(BIN)/python benchmarks/loop_overhead.py
 	$(BIN)/python benchmarks/growth.py

@@ -14,6 +14,9 @@ from fedorbit.learning.kernel import (
 )
 from tests.learning.kernel.cases import SGD, make_case, needs_kernel
 
+READ_ONLY = np.zeros(17421, np.float32)
+READ_ONLY.setflags(write=False)
+
 
 @needs_kernel
 @pytest.mark.parametrize(
@@ -47,6 +50,17 @@ from tests.learning.kernel.cases import SGD, make_case, needs_kernel
         ({"batch": 0}, "batch must be at least 1, got 0"),
         ({"rate": float("nan")}, "rate must be a finite number, got nan"),
         ({"pull": float("inf")}, "pull must be a finite number"),
+        ({"pull": 0.5}, r"a pull of 0\.5 needs an anchor, got None"),
+        ({"ahead": float("nan")}, "ahead must be a finite number, got nan"),
+        ({"radius": float("inf")}, "radius must be a finite number, got inf"),
+        ({"repeats": 0}, "repeats must be at least 1, got 0"),
+        ({"follow": 1.5}, r"follow must be between 0 and 1, got 1\.5"),
+        ({"follow": float("nan")}, "follow must be between 0 and 1, got nan"),
+        ({"follow": 0.5}, r"a follow of 0\.5 needs an anchor and an anchor_out"),
+        ({"follow": 0.5, "anchor": np.zeros(17421, np.float32)}, "and an anchor_out"),
+        ({"follow": 0.5, "anchor_out": np.zeros(17421, np.float32)}, "needs an anchor"),
+        ({"anchor_out": np.zeros(7, np.float32)}, "anchor_out must have the shape"),
+        ({"anchor_out": READ_ONLY}, "anchor_out must be writeable"),
         ({"cancel": np.zeros(2, np.int32)}, "cancel must have the shape"),
         ({"cancel": np.zeros(1, np.int64)}, "cancel must be int32"),
     ],

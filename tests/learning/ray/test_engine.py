@@ -17,7 +17,7 @@ from fedorbit.learning.jobs import LocalJob, Trained
 from fedorbit.learning.ray import node
 from fedorbit.learning.ray.engine import RayEngine
 from fedorbit.learning.ray.node import ImagesOnNodes
-from fedorbit.learning.rules import Coupled, Rule, Sgd
+from fedorbit.learning.rules import Coupled, Maml, Moreau, Rule, Sgd
 from fedorbit.methods import make_method
 from fedorbit.simulation.world import World
 from fedorbit.testing import EVENTS, assert_same, play, small_world
@@ -105,7 +105,11 @@ def all_rules(world: World) -> list[Rule]:
         Sgd(),
         Sgd(anchor=start + 1, pull=0.1, correction=start * 0.01, part=world.spec.layout.classifier),
         Sgd(part=mask),
+        Sgd(momentum=0.0, weight_decay=0.0),
+        Maml(0.1),
+        Maml(0.1, hessian=True),
         Coupled(start + 0.1, 0.3),
+        Moreau(start + 0.1, 5.0, 3, 0.5),
         SignSgd(np.linspace(0, 1, size, dtype=np.float32)),
     ]
 
@@ -130,7 +134,8 @@ def test_every_rule_travels_as_it_is(ray: ModuleType, backend: str) -> None:
         for name, value in ours.extra.items():
             np.testing.assert_array_equal(theirs.extra[name], value)
             assert not isinstance(value, np.ndarray) or theirs.extra[name].flags.writeable
-    assert [sorted(trained.extra) for trained in there[3:]] == [["alpha", "personal"], ["mean"]]
+    extras = [sorted(trained.extra) for trained in there]
+    assert extras == [*[[]] * 6, ["alpha", "personal"], ["anchor"], ["mean"]]
 
 
 def test_all_nodes_train_though_one_has_the_models(

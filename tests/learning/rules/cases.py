@@ -1,5 +1,7 @@
 """A few random images, and trainers of both kinds for them."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from fedorbit.learning import kernel
@@ -22,7 +24,10 @@ def small_data() -> TrainingData:
 
 
 DATA = small_data()
+DATA_BY_TYPE = {"uint8": DATA, "float32": replace(DATA, images=DATA.images.astype(np.float32))}
+FLAT = replace(DATA, images=np.broadcast_to(DATA.images[:, :1, :1], DATA.images.shape).copy())
+"""Images of one colour each: all places of a pool are the same, and it has no kinks."""
 
 
-def trainer_of(backend: str, settings: SgdSettings = SETTINGS):
-    return make_trainer(backend, SPEC, DATA, settings, "cpu")
+def trainer_of(backend: str, settings: SgdSettings = SETTINGS, data: TrainingData = DATA):
+    return make_trainer(backend, SPEC, data, settings, "cpu")

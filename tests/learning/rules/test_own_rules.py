@@ -7,7 +7,7 @@ import pytest
 
 from fedorbit.learning.engine import LocalEngine
 from fedorbit.learning.jobs import LocalJob, SgdSettings, Trained, batch_order
-from fedorbit.learning.rules import Coupled, Sgd
+from fedorbit.learning.rules import Coupled, Maml, Moreau, Sgd
 from fedorbit.learning.torch_trainer import TrainingCancelledError
 from tests.learning.kernel.cases import needs_kernel
 from tests.learning.rules.cases import DATA, SPEC, trainer_of
@@ -28,6 +28,8 @@ def test_a_rule_finds_its_own_vectors() -> None:
     assert Sgd(anchor=START, pull=0.1, part=slice(3)).vectors.keys() == {"anchor"}
     assert Sgd(correction=START, part=part).vectors == {"correction": START, "part": part}
     assert Coupled(START, 0.5).vectors.keys() == {"personal"}
+    assert Moreau(START, 1.0, 2, 0.5).vectors == {"anchor": START}
+    assert Maml(0.1, hessian=True).vectors == {}
     assert SignSgd(SCALES).vectors.keys() == {"scales"}
 
 

@@ -6,10 +6,17 @@ from fedorbit.errors import ModelError
 
 
 def check_at_least(rule: str, least: float, **numbers: float) -> None:
-    """Refuse a number below a limit, and what is not a number."""
+    """Refuse numbers below a limit, and what is infinite or not a number."""
     for name, value in numbers.items():
         if not (math.isfinite(value) and value >= least):
-            raise ModelError(f"{rule}.{name} must be at least {least:g}, got {value}")
+            raise ModelError(f"{rule}.{name} must be finite and at least {least:g}, got {value}")
+
+
+def check_above(rule: str, limit: float, **numbers: float) -> None:
+    """Refuse the limit, too."""
+    for name, value in numbers.items():
+        if not (math.isfinite(value) and value > limit):
+            raise ModelError(f"{rule}.{name} must be finite and above {limit:g}, got {value}")
 
 
 def check_share(rule: str, **numbers: float) -> None:

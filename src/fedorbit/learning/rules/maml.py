@@ -26,10 +26,9 @@ from typing import final
 import torch
 from torch import Tensor
 
-from fedorbit.errors import ModelError
 from fedorbit.learning.kernel import LenetKernel
 from fedorbit.learning.rules.base import Batch, KernelJob, Rule, TorchJob, Trained
-from fedorbit.learning.rules.checks import check_at_least
+from fedorbit.learning.rules.checks import check_above, check_at_least
 from fedorbit.learning.rules.step import clip
 
 
@@ -46,9 +45,8 @@ class Maml(Rule):
     """r: how far from w the gradients of the Hessian's term are taken."""
 
     def __post_init__(self) -> None:
-        check_at_least("Maml", 0, alpha=self.alpha, radius=self.radius)
-        if self.radius == 0:
-            raise ModelError("Maml.radius must be above 0, got 0")
+        check_at_least("Maml", 0, alpha=self.alpha)
+        check_above("Maml", 0, radius=self.radius)
 
     @property
     def passes(self) -> int:
