@@ -32,6 +32,8 @@ class Method(BaseModel, ABC):
     serves: ClassVar[Serves] = "orbit"
     """For which nodes `models` has a row: one for everyone, or one for each orbit or satellite."""
 
+    label: ClassVar[str] = ""
+    """Its name as papers write it; that of the class unless given."""
     family: ClassVar[Family] = "other"
     """Kind of method, by which tables are grouped: one global model, personalised models, a system
     made for space, a reference without federation, or none of these."""

@@ -34,6 +34,7 @@ ADAPTING = 1
 class PerFedAvg(FedAvg):
     """FedAvg of a model that orbits adapt to their own data."""
 
+    label: ClassVar[str] = "Per-FedAvg"
     family: ClassVar[Family] = "personalised"
 
     alpha: float = Field(0.1, ge=0, le=100, description="rate of the adaptation")

@@ -47,6 +47,7 @@ from fedorbit.methods.steps import (
 class PFedMe(MatchedEffort):
     """Personal orbit models on Moreau envelopes of a global one."""
 
+    label: ClassVar[str] = "pFedMe"
     family: ClassVar[Family] = "personalised"
 
     lambda_: float = Field(5.0, ge=0, alias="lambda", description="strength of the proximal term")

@@ -50,6 +50,7 @@ from fedorbit.methods.steps import (
 class Scaffold(MatchedEffort):
     """FedAvg whose local gradients are corrected for drift."""
 
+    label: ClassVar[str] = "SCAFFOLD"
     family: ClassVar[Family] = "global"
 
     server_rate: float = Field(1.0, gt=0, le=10, description="eta_g, step of the ground's model")

@@ -207,7 +207,9 @@ def short_key(key: str) -> str:
 
 def method_label(method: str) -> str:
     """Return how a paper would write a method: FedAvg for fedavg."""
-    return METHODS[method].__name__ if method in METHODS else method.rpartition(":")[2]
+    if method not in METHODS:
+        return method.rpartition(":")[2]
+    return METHODS[method].label or METHODS[method].__name__
 
 
 def _lookup(config: Config, key: str) -> Any:
