@@ -59,8 +59,8 @@ class ReadsTheMailOfOthers(FedSatLike):
 
     def round(self, state: State, now: Now) -> State:
         after = super().round(state, now)
-        for mail in now.fleet.network._mail:
-            after["received"][:] = mail.payload
+        for transfer in now.fleet.network._transfers:
+            after["received"][:] = transfer.mail.payload
         return after
 
 

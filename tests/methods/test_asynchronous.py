@@ -63,7 +63,7 @@ def test_the_model_is_the_mean_of_those_that_have_reported(
 
     def noted(network: Network, t: int, node: int) -> list[Mail]:
         arrived = receive(network, t, node)
-        last.update({m.source: m.payload for m in arrived if network.is_server(node)})
+        last.update({m.source: m.payload for m in arrived if network.topology.is_server(node)})
         return arrived
 
     monkeypatch.setattr(Network, "receive", noted)
@@ -124,7 +124,9 @@ def test_a_checkpoint_keeps_the_worlds_arrays_apart(tmp_path: Path) -> None:
         0,
     )
     numbers = {"source": 0, "target": 1, "sent": 0, "arrival": 1}
-    letter = {**numbers, "payload": "mail:0", "about": {}, "moved": False}
+    hop = {"source": 0, "target": 1, "slot": 1, "linked": True}
+    way = {"size": 1_000_000, "part": None, "size_bytes": 4_000_000, "hops": [hop]}
+    letter = {**numbers, "payload": "mail:0", "about": {}, **way}
     spent = {"ledger": {**ledger, "epochs": [0]}, "mail": [letter], "jobs": [], "seconds": 0.0}
     chain = "0" * 64
     written = checkpoint.Checkpoint(1, {"global": w}, spent, {"mail:0": mail}, 0, chain)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedorbit.errors import LinkError
+from fedorbit.fleet.ledger import BYTES_PER_PARAMETER
 from fedorbit.fleet.roster import Ints, Roster
 from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import LocalJob, Trained
@@ -148,7 +149,7 @@ class OrbitTier:
         """
         values = self.fleet.layout.size if values is None else values
         others = int(self._roster.satellites_of_orbit[orbit]) - 1
-        self.fleet.ledger.book("isl", 2 * others * values)
+        self.fleet.ledger.book("isl", BYTES_PER_PARAMETER * 2 * others * values)
         if self.fleet.onboard is not None:
             self.fleet.onboard.exchange(orbit, values, others)
 
@@ -163,13 +164,13 @@ class OrbitTier:
     def upload(self, orbit: int, model: Vector) -> Vector:
         """Send a model from an orbit to the ground and return what arrives there."""
         linked = self._has_link(orbit, "upload its model")
-        self.fleet.ledger.book("to_ground", model.size, linked)
+        self.fleet.ledger.book("to_ground", BYTES_PER_PARAMETER * model.size, linked)
         return model
 
     def download(self, orbit: int, model: Vector) -> Vector:
         """Send a model from the ground to an orbit and return what arrives there."""
         linked = self._has_link(orbit, "receive a model")
-        self.fleet.ledger.book("from_ground", model.size, linked)
+        self.fleet.ledger.book("from_ground", BYTES_PER_PARAMETER * model.size, linked)
         return model
 
     def _has_link(self, orbit: int, what: str) -> bool:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fedorbit.config import Config
 from fedorbit.fleet import ONE_MODEL, Fleet, Needs
 from fedorbit.learning.engine import LocalEngine
+from fedorbit.orbits.plan import plan_of_slots
 from fedorbit.simulation.world import World, build_world
 
 ROUNDS = 6
@@ -66,14 +67,12 @@ def small_world(
         }
     )
     world = build_world(config)
-    visible = visible & world.orbits_present
-
-    def in_contact() -> NDArray[np.bool_]:
-        stations = np.arange(len(config.stations))
-        return visible[:, world.partition.orbit_of_satellite, None] & (stations == 0)
-
-    schedule = replace(world.schedule, visible=visible)
-    return replace(world, schedule=schedule, in_contact=in_contact)
+    round_s, by_orbit = config.schedule.round_s, world.partition.orbit_of_satellite
+    is_first = np.arange(len(config.stations)) == 0
+    plan = plan_of_slots(visible[:, by_orbit, None] & is_first, round_s)
+    active_plan = plan.restricted(world.activity, round_s)
+    schedule = replace(world.schedule, visible=visible & world.orbits_present)
+    return replace(world, schedule=schedule, plan=plan, active_plan=active_plan)
 
 
 @contextmanager
