@@ -114,8 +114,9 @@ class Fleet:
         return self._initial_model.copy()
 
     def at(self, t: int) -> Now:
-        """Return slot t; mail that has waited for it moves."""
+        """Return slot t; mail that has waited for it moves, jobs that end in it are booked."""
         self.network.begin(t)
+        self.training.settle(t)
         return Now(self, t)
 
     def fedavg_to_ground_bytes(self, rounds: int) -> int:

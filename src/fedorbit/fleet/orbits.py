@@ -4,6 +4,7 @@ The satellites of an orbit reach each other, and the ground reaches an orbit thr
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,10 +137,20 @@ class OrbitTier:
         A training program, to be used with `yield from`; takes what `jobs` takes.
         """
         jobs = self.jobs(orbit, start, **settings)
-        trained = yield jobs
+        with self._exchange_to_come(orbit, jobs):
+            trained = yield jobs
         if any(result.steps for result in trained):
             self.exchange(orbit, jobs[0].rule.exchanged(self.fleet.layout.size))
         return trained
+
+    def _exchange_to_come(self, orbit: int, jobs: list[LocalJob]) -> AbstractContextManager[None]:
+        """Keep time on board free for the exchanges after these jobs, and those like them."""
+        if self.fleet.onboard is None or not jobs:
+            return nullcontext()
+        values = jobs[0].rule.exchanged(self.fleet.layout.size)
+        return self.fleet.onboard.exchange_to_come(
+            orbit, values, self._others(orbit), 1 + jobs[0].to_come
+        )
 
     def exchange(self, orbit: int, values: int | None = None) -> None:
         """Bring vectors of all satellites together and hand the result back, over ISLs.
@@ -148,10 +159,14 @@ class OrbitTier:
         length of each, that of a model unless given.
         """
         values = self.fleet.layout.size if values is None else values
-        others = int(self._roster.satellites_of_orbit[orbit]) - 1
+        others = self._others(orbit)
         self.fleet.ledger.book("isl", BYTES_PER_PARAMETER * 2 * others * values)
         if self.fleet.onboard is not None:
             self.fleet.onboard.exchange(orbit, values, others)
+
+    def _others(self, orbit: int) -> int:
+        """Active satellites of an orbit but the first."""
+        return int(self._roster.satellites_of_orbit[orbit]) - 1
 
     def effort(self, orbit: int, planned: int) -> float:
         """Epochs per sample that an orbit did in this round, of those planned."""

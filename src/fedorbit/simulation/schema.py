@@ -304,6 +304,9 @@ class JobShape(TypedDict):
     model: str
     steps: Count
     extra: dict[str, str]
+    images: Count
+    epochs: Count
+    booked: bool
 
 
 @with_config(STRICT)
