@@ -24,13 +24,14 @@ class FedSatLike(Method):
         """All satellites have the first model, and none has reported: n = 0."""
         w, n = fleet.initial_model(), np.zeros(fleet.satellites, dtype=np.float32)
         everywhere = np.tile(w, (fleet.satellites, 1))
-        counts = {"n": n, "version": np.array(0), "staleness": np.array(0)}
+        coming = np.zeros(fleet.satellites, dtype=bool)
+        counts = {"n": n, "coming": coming, "version": np.array(0), "staleness": np.array(0)}
         return {"global": w, "received": everywhere, "last": np.zeros_like(everywhere), **counts}
 
     def round(self, state: State, now: Now) -> State:
         """Collect what satellites have trained, and send the visitors off with the newest model."""
         after = {name: array.copy() for name, array in state.items()}
-        received, last, n = after["received"], after["last"], after["n"]
+        received, last, n, coming = (after[name] for name in ("received", "last", "n", "coming"))
         for done in now.finished():  # on board, perhaps rounds ago; sent at the next contact
             if (server := now.next_server(done.satellite)) is not None:
                 now.send(done.satellite, server, done.model, wait=True, **done.about)
@@ -40,13 +41,15 @@ class FedSatLike(Method):
             after["version"] += 1
         if n.any():
             after["global"] = np.average(last, axis=0, weights=n)
-        jobs = []
         for k in now.satellites_of():
-            if now.samples[k] and not now.is_busy(k):
-                now.send(now.servers_of(k)[0], k, after["global"])
-                received[k] = now.inbox(k)[-1].payload
-                jobs.append(now.job(k, received[k]))
-        now.begin(jobs, about=[{"base": after["version"]} for _ in jobs])
+            if now.samples[k] and not (
+                coming[k] or now.is_busy(k)
+            ):  # over slow links it takes a while
+                sent = {"wait": True, "base": after["version"]}
+                coming[k] = now.send(now.servers_of(k)[0], k, after["global"], **sent) is not None
+        for mail in (mail for k in now.satellites for mail in now.inbox(k)):
+            received[mail.target], coming[mail.target] = mail.payload, False
+            now.begin([now.job(mail.target, mail.payload)], about=[mail.about])
         return after
 
     def models(self, state: State) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The asynchronous example: what is under way between its rounds, by hand and in whole runs."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from examples.fedsat_like import FedSatLike
 
 import fedorbit as fo
 from fedorbit.config import Config
+from fedorbit.config.onboard import LinkRatesSection
 from fedorbit.errors import RunError
 from fedorbit.fleet.network import Mail, Network
 from fedorbit.learning.jobs import batch_order
@@ -76,6 +78,26 @@ def test_the_model_is_the_mean_of_those_that_have_reported(
                 mean = np.average(list(last.values()), axis=0, weights=[sizes[k] for k in last])
                 np.testing.assert_allclose(state["global"], mean, atol=1e-6)
     assert len(last) >= 3
+
+
+def test_over_slow_links_a_model_arrives_in_a_later_contact() -> None:
+    """A model takes 400 s, up and down; contacts of 300 s are all rounds but the second."""
+    seen = np.array([[1], [0], [1], [1], [1], [1], [1]], dtype=bool)
+    world = small_world(seen, links="causal", satellites_per_plane=1)
+    mbps = 32 * len(world.initial_model) / 1e6 / 400.0
+    rates = LinkRatesSection(gs_uplink_mbps=mbps, gs_downlink_mbps=mbps)
+    world = replace(world, config=world.config.model_copy(update={"link_rates": rates}))
+    played = snapshots(FedSatLike(), world)
+    changed = [
+        t
+        for t in range(7)
+        if not np.array_equal(played[t].state["global"], played[t + 1].state["global"])
+    ]
+    # Down in rounds 0 and 2, trained; up with 300 s of round 3 and 100 s of round 4.
+    assert changed == [4]
+    assert [snapshot.state["coming"].tolist() for snapshot in played[1:5]] == [
+        [True], [True], [False], [True],  # the next one, after what goes up
+    ]  # fmt: skip
 
 
 def configuration() -> Config:

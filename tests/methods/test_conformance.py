@@ -12,6 +12,7 @@ from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
 from fedorbit.methods.local import Local
 from fedorbit.testing import MethodConformance
+from tests.methods.relays import RelaysParts
 
 
 class TestLocal(MethodConformance):
@@ -93,6 +94,12 @@ class TestTheAsynchronousExample(MethodConformance):
     """Mail and jobs are under way between its rounds."""
 
     method = FedSatLike()
+
+
+class TestRelaysParts(MethodConformance):
+    """Parts are under way between its rounds, over several links and through a channel."""
+
+    method = RelaysParts()
 
 
 def test_no_method_is_forgotten() -> None:

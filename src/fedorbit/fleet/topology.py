@@ -43,6 +43,10 @@ class Topology:
         """Tell a server from a satellite."""
         return node >= self.satellites
 
+    def orbit_of(self, node: int) -> int | None:
+        """Return the orbit of a satellite; None for a server."""
+        return None if self.is_server(node) else int(self._orbit_of_satellite[node])
+
     def active(self, slots: int | Ints, node: int) -> Flags:
         """Tell in which of the slots a node is active; servers always are."""
         if self.is_server(node):
@@ -136,9 +140,7 @@ class Topology:
 
     def _is_lasting(self, a: int, b: int) -> bool:
         """Tell whether a link depends on nothing but that its nodes are active."""
-        if self.is_server(a) or self.is_server(b):
-            return self.is_server(a) and self.is_server(b)
-        return bool(self._orbit_of_satellite[a] == self._orbit_of_satellite[b])
+        return self.orbit_of(a) == self.orbit_of(b)
 
     # --- In seconds -----------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from fedorbit.methods.base import Method, State
 from fedorbit.simulation.world import World
 from fedorbit.testing.playing import (
     Snapshot,
+    blanked_messages,
     counted_messages,
     play,
     reached,
@@ -218,6 +219,32 @@ class MethodConformance:
                     )
                     had_effect |= differ(true, other)
         assert had_effect, "the change of images must have had an effect at all"
+
+    def test_news_travel_in_messages_only(self) -> None:
+        """What a satellite learns reaches others in what it sends, and not beside it.
+
+        What the satellites of its orbit send is replaced by values of the first model. Then no
+        change of its images may reach another node, except in an exchange within the orbit. A
+        method that sends a few values and takes the others from its state is caught.
+        """
+        if not self.uses_links:
+            return
+        world = self.world(links="causal")
+        with fleet_of(world) as fleet:
+            rows = nodes_served(self.method, fleet)
+        for orbit, satellite in enumerate(self.with_most_samples(world)):
+            changed = with_inverted_images(world, [satellite])
+            with blanked_messages(orbit, world.initial_model) as exchanges:
+                played, altered = (snapshots(self.method, one) for one in (world, changed))
+            known = set(members(world, orbit)) if exchanges else {satellite}
+            unknown = [row for row, nodes in enumerate(rows) if not nodes & known]
+            for true, other in zip(played, altered, strict=True):
+                np.testing.assert_array_equal(
+                    self.method.models(true.state)[unknown],
+                    self.method.models(other.state)[unknown],
+                    err_msg=f"round {other.round - 1}: models {unknown} ({self.method.serves}) "
+                    f"know what satellite {satellite} learns, and no message holds it",
+                )
 
     def with_most_samples(self, world: World) -> Iterator[int]:
         """One satellite of each orbit."""

@@ -9,9 +9,11 @@ from itertools import pairwise
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import safetensors.numpy
 
 from fedorbit.fleet import BYTES_PER_PARAMETER, Channel, Fleet
+from fedorbit.fleet.facts import plain
 from fedorbit.fleet.network import Network
 from fedorbit.fleet.orbits import OrbitTier
 from fedorbit.learning.parameters import Vector
@@ -120,6 +122,41 @@ def counted_messages() -> Iterator[dict[str, int]]:
         mock.patch.object(OrbitTier, "exchange", counted_exchange),
     ):
         yield counts
+
+
+@contextmanager
+def blanked_messages(orbit: int, model: Vector) -> Iterator[list[int]]:
+    """Replace what an orbit and its satellites send by values of a model, while this lasts.
+
+    What still learns of a change in the orbit has not learned it from a message. The list that is
+    yielded grows by one with every exchange among the orbit's satellites, who have then learned.
+    """
+    exchanges: list[int] = []
+    send, upload, exchange = Network.send, OrbitTier.upload, OrbitTier.exchange
+
+    def blanked_send(
+        network: Network, t: int, source: int, target: int, vector: Vector, **how: Any
+    ) -> int | None:
+        if network.topology.orbit_of(source) == orbit:
+            vector = np.resize(model, vector.size)
+            facts = plain(how["about"]).items()
+            how["about"] = {k: 1.0 if isinstance(v, float) else v for k, v in facts}
+        return send(network, t, source, target, vector, **how)
+
+    def blanked_upload(orbits: OrbitTier, source: int, sent: Vector) -> Vector:
+        return upload(orbits, source, np.resize(model, sent.size) if source == orbit else sent)
+
+    def noted_exchange(orbits: OrbitTier, among: int, values: int | None = None) -> None:
+        if among == orbit:
+            exchanges.append(orbits.t)
+        exchange(orbits, among, values)
+
+    with (
+        mock.patch.object(Network, "send", blanked_send),
+        mock.patch.object(OrbitTier, "upload", blanked_upload),
+        mock.patch.object(OrbitTier, "exchange", noted_exchange),
+    ):
+        yield exchanges
 
 
 def _message_bytes(
