@@ -114,6 +114,8 @@ def test_the_method_that_relays_uses_all_kinds_of_links() -> None:
     assert all(counts.values())
     waiting = [letter for snapshot in played for letter in snapshot.world["mail"]]
     assert any(len(letter["hops"]) and letter["part"] for letter in waiting)
+    slow = snapshots(RelaysParts(), small_world(model_s=450.0))
+    assert any("contact_s" in snapshot.world for snapshot in slow)
 
 
 class SendsOneValueOfMany(RelaysParts):

@@ -1,7 +1,6 @@
 """The asynchronous example: what is under way between its rounds, by hand and in whole runs."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,6 @@ from examples.fedsat_like import FedSatLike
 
 import fedorbit as fo
 from fedorbit.config import Config
-from fedorbit.config.onboard import LinkRatesSection
 from fedorbit.errors import RunError
 from fedorbit.fleet.network import Mail, Network
 from fedorbit.learning.jobs import batch_order
@@ -83,10 +81,7 @@ def test_the_model_is_the_mean_of_those_that_have_reported(
 def test_over_slow_links_a_model_arrives_in_a_later_contact() -> None:
     """A model takes 400 s, up and down; contacts of 300 s are all rounds but the second."""
     seen = np.array([[1], [0], [1], [1], [1], [1], [1]], dtype=bool)
-    world = small_world(seen, links="causal", satellites_per_plane=1)
-    mbps = 32 * len(world.initial_model) / 1e6 / 400.0
-    rates = LinkRatesSection(gs_uplink_mbps=mbps, gs_downlink_mbps=mbps)
-    world = replace(world, config=world.config.model_copy(update={"link_rates": rates}))
+    world = small_world(seen, links="causal", satellites_per_plane=1, model_s=400.0)
     played = snapshots(FedSatLike(), world)
     changed = [
         t

@@ -26,6 +26,9 @@ from fedorbit.learning.parameters import ParameterLayout, Vector
 from fedorbit.orbits.plan import ContactPlan
 from fedorbit.orbits.service import LinkRates
 
+UNLIMITED = LinkRates()
+"""Messages take no time."""
+
 
 @dataclass(frozen=True)
 class TrainingPlan:
@@ -60,7 +63,7 @@ class Fleet:
         links: Links,
         round_s: float,
         seed: int = 0,
-        rates: LinkRates = LinkRates(),  # noqa: B008 (frozen)
+        rates: LinkRates = UNLIMITED,
         hardware: Hardware | None = None,
         needs: Needs = ONE_MODEL,
     ) -> None:

@@ -136,18 +136,20 @@ class Network:
         size = size_bytes(channel, span.count)
         if announce and isinstance(part, np.ndarray):
             size += -(-vector.size // BITS_PER_BYTE)
+        where = _where(span, vector.size)
+        values = vector if where is None else vector[where]
+        arriving = carried(channel, values, self._rng(t, nodes[0], nodes[-1]))
         hops = self._hops(t, nodes, size, wait)
         if hops is None:
             return None
-        where = _where(span, vector.size)
-        values = vector if where is None else vector[where]
-        payload = self._keeper.keep(carried(channel, values, self._rng(t, source, target)))
-        if isinstance(where, np.ndarray):
-            where = self._keeper.keep(where)
+        payload, part = self._keeper.keep(arriving), self._kept_part(where)
         arrival = hops[-1].slot
-        mail = Mail(nodes[0], nodes[-1], payload, t, arrival, facts, vector.size, where)
+        mail = Mail(nodes[0], nodes[-1], payload, t, arrival, facts, vector.size, part)
         self._transfers.append(self._moved(Transfer(mail, size, hops), t))
         return arrival
+
+    def _kept_part(self, part: Part | None) -> Part | None:
+        return self._keeper.keep(part) if isinstance(part, np.ndarray) else part
 
     def _require_way(self, t: int, nodes: Sequence[int], wait: bool) -> None:
         self.topology.require_nodes(*nodes)
@@ -287,7 +289,7 @@ class Network:
 
     def _restored_part(self, part: str | list[int] | None, arrays: Arrays) -> Part | None:
         if isinstance(part, str):
-            return self._keeper.keep(arrays[part])
+            return self._kept_part(arrays[part])
         return None if part is None else slice(*part)
 
 

@@ -114,6 +114,15 @@ class MethodConformance:
         """What was saved and loaded, mail and jobs under way included, leads to the same bits."""
         self.check_resuming(self.world())
 
+    def test_resumes_over_slow_links(self) -> None:
+        """Messages that take longer than a contact, and those that wait for them, are kept.
+
+        Methods that send no single messages have none.
+        """
+        world = self.world(model_s=450.0)
+        if any("contact_s" in snapshot.world for snapshot in snapshots(self.method, world)):
+            self.check_resuming(world)
+
     def check_resuming(self, world: World) -> None:
         """Compare a run with those that begin from each of its snapshots, saved and loaded."""
         played = snapshots(self.method, world)
