@@ -22,6 +22,7 @@ from fedorbit.config import load_config
 from fedorbit.learning.engine import LocalEngine
 from fedorbit.methods import METHODS, make_method
 from fedorbit.methods.base import Method
+from fedorbit.orbits.plan import plan_of_slots
 from fedorbit.simulation.world import World, build_world
 
 BACKENDS = ("kernel", "torch")
@@ -43,13 +44,11 @@ def world_of(backend: str) -> World:
     """Return the small world of all methods; every orbit is in view in every round."""
     world = build_world(load_config("quickstart", [*CHANGES, f"engine.backend={backend}"]))
     visible = np.ones_like(world.schedule.visible)
-    in_contact = visible[:, world.partition.orbit_of_satellite, None]
     stations = np.arange(len(world.config.stations)) == 0
-    return replace(
-        world,
-        schedule=replace(world.schedule, visible=visible),
-        in_contact=lambda: in_contact & stations,
-    )
+    in_contact = visible[:, world.partition.orbit_of_satellite, None] & stations
+    plan = plan_of_slots(in_contact, world.config.schedule.round_s)
+    schedule = replace(world.schedule, visible=visible)
+    return replace(world, schedule=schedule, plan=plan, active_plan=plan)
 
 
 def play(method: Method, world: World, engine: LocalEngine) -> int:

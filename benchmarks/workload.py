@@ -22,6 +22,7 @@ from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import LocalJob, Trained
 from fedorbit.learning.parameters import Vector, layout_of
 from fedorbit.methods import make_method
+from fedorbit.orbits.plan import plan_of_slots
 from fedorbit.simulation.evaluation import Evaluator
 
 
@@ -157,8 +158,9 @@ def run_method(
         orbit_of_satellite=workload.orbit_of_satellite,
         class_counts=workload.class_counts,
         visible=workload.visible,
-        servers=1,
-        in_contact=lambda: workload.visible[:, workload.orbit_of_satellite, None],
+        contacts=plan_of_slots(
+            workload.visible[:, workload.orbit_of_satellite, None], settings["round_s"]
+        ),
         activity=Activity.always(len(workload.orbit_of_satellite)),
         tau_max=settings["tau_max"],
         plan=TrainingPlan(*settings["plan"]),

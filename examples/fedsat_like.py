@@ -24,29 +24,30 @@ class FedSatLike(Method):
         """All satellites have the first model, and none has reported: n = 0."""
         w, n = fleet.initial_model(), np.zeros(fleet.satellites, dtype=np.float32)
         everywhere = np.tile(w, (fleet.satellites, 1))
-        counts = {"n": n, "version": np.array(0), "staleness": np.array(0)}
+        coming = np.zeros(fleet.satellites, dtype=bool)
+        counts = {"n": n, "coming": coming, "version": np.array(0), "staleness": np.array(0)}
         return {"global": w, "received": everywhere, "last": np.zeros_like(everywhere), **counts}
 
     def round(self, state: State, now: Now) -> State:
         """Collect what satellites have trained, and send the visitors off with the newest model."""
         after = {name: array.copy() for name, array in state.items()}
-        received, last, n = after["received"], after["last"], after["n"]
+        received, last, n, coming = (after[name] for name in ("received", "last", "n", "coming"))
         for done in now.finished():  # on board, perhaps rounds ago; sent at the next contact
             if (server := now.next_server(done.satellite)) is not None:
-                now.send(done.satellite, server, done.model, wait=True, **done.about)
+                now.send(done.satellite, server, done.model, wait=True, base=done.about["base"])
         for mail in (mail for server in now.servers for mail in now.inbox(server)):
             last[mail.source], n[mail.source] = mail.payload, now.samples[mail.source]
             after["staleness"] += after["version"] - mail.about["base"]
             after["version"] += 1
         if n.any():
             after["global"] = np.average(last, axis=0, weights=n)
-        jobs = []
         for k in now.satellites_of():
-            if now.samples[k] and not now.is_busy(k):
-                now.send(now.servers_of(k)[0], k, after["global"])
-                received[k] = now.inbox(k)[-1].payload
-                jobs.append(now.job(k, received[k]))
-        now.begin(jobs, about=[{"base": int(after["version"])} for _ in jobs])
+            if now.samples[k] and not coming[k] and not now.is_busy(k):
+                server, base = now.servers_of(k)[0], int(after["version"])
+                coming[k] = now.send(server, k, after["global"], wait=True, base=base) is not None
+        for mail in (mail for k in now.satellites for mail in now.inbox(k)):
+            received[mail.target], coming[mail.target] = mail.payload, False
+            now.begin([now.job(mail.target, mail.payload)], about=[mail.about])
         return after
 
     def models(self, state: State) -> np.ndarray:

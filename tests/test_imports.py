@@ -13,7 +13,7 @@ NOT_FOR = {
     "orbits": ("data", "learning", "fleet", "methods", "simulation", *TOP),
     "data": ("learning", "fleet", "methods", "simulation", *TOP),
     "learning": ("orbits", "fleet", "methods", "simulation", *TOP),
-    "fleet": ("orbits", "data", "methods", "simulation", *TOP),
+    "fleet": ("data", "methods", "simulation", *TOP),
     "methods": ("orbits", "simulation", *TOP),
     "simulation": TOP,
     "results": ("orbits", "data", "learning", "fleet", "methods", "studies", "report", "cli"),
@@ -22,15 +22,20 @@ NOT_FOR = {
 }
 
 
-def imported(file: Path) -> set[str]:
-    """Packages of fedorbit that a file imports, anywhere in it."""
+def modules(file: Path) -> set[str]:
+    """What a file imports, anywhere in it: modules, and names of them."""
     names = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-    return {name.split(".")[1] for name in names if name.startswith("fedorbit.")}
+    return names
+
+
+def imported(file: Path) -> set[str]:
+    """Packages of fedorbit that a file imports."""
+    return {name.split(".")[1] for name in modules(file) if name.startswith("fedorbit.")}
 
 
 PACKAGES = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
@@ -61,3 +66,15 @@ def test_imports_point_downwards(package: str) -> None:
         if (found := imported(file) & set(NOT_FOR[package]))
     }
     assert wrong == {}
+
+
+def test_the_fleet_takes_plain_values_of_orbits_and_no_geometry() -> None:
+    found = {
+        name.removeprefix("fedorbit.orbits.")
+        for file in (SOURCE / "fleet").rglob("*.py")
+        for name in modules(file)
+        if name.startswith("fedorbit.orbits.")
+    }
+    assert found == {
+        "plan", "plan.Contact", "plan.ContactPlan", "plan.Window", "service", "service.LinkRates",
+    }  # fmt: skip

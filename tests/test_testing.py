@@ -9,7 +9,9 @@ from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import State
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.steps import train_orbit
-from fedorbit.testing import MethodConformance
+from fedorbit.testing import EVENTS, MethodConformance, small_world, snapshots
+from fedorbit.testing.playing import counted_messages
+from tests.methods.relays import RelaysParts
 
 
 class UsesTheGroundsModel(FedAvg):
@@ -59,8 +61,8 @@ class ReadsTheMailOfOthers(FedSatLike):
 
     def round(self, state: State, now: Now) -> State:
         after = super().round(state, now)
-        for mail in now.fleet.network._mail:
-            after["received"][:] = mail.payload
+        for transfer in now.fleet.network._transfers:
+            after["received"][:] = transfer.mail.payload
         return after
 
 
@@ -86,6 +88,55 @@ def test_bytes_without_a_message_are_caught() -> None:
     suite.method = BooksWhatItDoesNotSend()
     with pytest.raises(AssertionError, match=r"isl: .* bytes booked"):
         suite.test_bytes_are_those_of_the_messages()
+
+
+class BooksLessThanItSends(RelaysParts):
+    """Takes back what it has paid for relays."""
+
+    def round(self, state: State, now: Now) -> State:
+        before = now.fleet.ledger.isl_bytes
+        after = super().round(state, now)
+        now.fleet.ledger.isl_bytes -= (now.fleet.ledger.isl_bytes - before) // 2
+        return after
+
+
+def test_messages_without_their_bytes_are_caught() -> None:
+    suite = MethodConformance()
+    suite.method = BooksLessThanItSends()
+    with pytest.raises(AssertionError, match=r"isl: .* bytes booked, .* sent"):
+        suite.test_bytes_are_those_of_the_messages()
+
+
+def test_the_method_that_relays_uses_all_kinds_of_links() -> None:
+    """The suite says nothing about links that no message passes over."""
+    with counted_messages() as counts:
+        played = snapshots(RelaysParts(), small_world(links="ideal", events=EVENTS))
+    assert all(counts.values())
+    waiting = [letter for snapshot in played for letter in snapshot.world["mail"]]
+    assert any(len(letter["hops"]) and letter["part"] for letter in waiting)
+    slow = snapshots(RelaysParts(), small_world(model_s=450.0))
+    assert any("contact_s" in snapshot.world for snapshot in slow)
+
+
+class SendsOneValueOfMany(RelaysParts):
+    """Sends and pays for one value, and copies the rest from its state."""
+
+    def round(self, state: State, now: Now) -> State:
+        after = super().round(state, now)
+        for k in now.satellites_of():
+            now.send(k, now.servers[0], after["trained"][k], part=slice(0, 1))
+            now.inbox(now.servers[0])
+            after["global"] = after["trained"][k].copy()
+        return after
+
+
+def test_values_that_were_not_sent_are_caught() -> None:
+    suite = MethodConformance()
+    suite.method = SendsOneValueOfMany()
+    suite.test_news_travel_over_links_only()  # there is a link
+    suite.test_bytes_are_those_of_the_messages()  # and what was sent is booked
+    with pytest.raises(AssertionError, match=r"learns, and no message holds it"):
+        suite.test_news_travel_in_messages_only()
 
 
 class RemembersBesideItsState(FedSatLike):

@@ -135,8 +135,15 @@ def build_schedule(config: Config, constellation: Constellation, plan: ContactPl
 
 def has_rates(config: Config) -> bool:
     """Tell whether a contact with the ground can be too short for a model."""
+    return build_rates(config) != LinkRates()
+
+
+def build_rates(config: Config) -> LinkRates:
+    """Return the rates of links with the ground; none where the configuration has none."""
     rates = config.link_rates
-    return rates is not None and not (rates.to_ground_mbps is rates.from_ground_mbps is None)
+    if rates is None:
+        return LinkRates()
+    return LinkRates(rates.to_ground_mbps, rates.from_ground_mbps)
 
 
 def build_service(
@@ -147,12 +154,10 @@ def build_service(
     model_bytes: int,
 ) -> Service:
     """Work out which rounds serve an orbit, given the rates of links and the size of a model."""
-    assert config.link_rates is not None
-    rates = LinkRates(config.link_rates.to_ground_mbps, config.link_rates.from_ground_mbps)
     seconds = contact_seconds(
         plan, constellation.orbit_of_satellite, in_view.rounds, config.schedule.round_s
     )
-    return Service(in_view, seconds, rates.exchange_s(model_bytes))
+    return Service(in_view, seconds, build_rates(config).exchange_s(model_bytes))
 
 
 def build_hardware(

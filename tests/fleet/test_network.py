@@ -9,6 +9,7 @@ from fedorbit.fleet import Fleet
 from fedorbit.simulation.world import build_world
 from fedorbit.testing import EVENTS, PATTERN, fleet_of, reached, reloaded, small_world
 from fedorbit.testing.playing import Snapshot
+from tests.fleet.plans import planned
 
 GROUND = 6  # after satellites 0 to 5, two in each of three orbits
 
@@ -31,18 +32,73 @@ def test_nodes_and_links_are_those_of_the_plan() -> None:
         assert fleet.at(2).neighbours(0) == []
 
 
-def test_windows_and_the_next_server() -> None:
-    visible = np.array([[0], [1], [1], [0], [1]], dtype=bool)
-    with fleet_of(small_world(visible)) as fleet:
-        server = 2
-        windows = [fleet.at(t).window(0, server) for t in range(5)]
-        assert windows == [(1, 3), (1, 3), (2, 3), (4, 5), (4, 5)]
-        assert fleet.at(0).window(server, 1) == (1, 3)
-        assert fleet.at(3).window(0, 1) == (3, 5)  # neighbours always reach each other
-        assert [fleet.at(t).next_server(0) for t in range(5)] == [server] * 5
-    with fleet_of(small_world()) as fleet:
+def test_windows_are_those_of_the_plan() -> None:
+    world = planned((0, 6, 350.0, 700.0), (0, 6, 1000.0, 1100.0), (1, 7, 0.0, 300.0))
+    with fleet_of(world) as fleet:
+        windows = [fleet.at(t).window(0, 6) for t in range(5)]
+        # Slot 2 begins at 600 s, within the first contact; slot 3 at 900 s, before the second.
+        first, rest, second = (350.0, 700.0), (600.0, 700.0), (1000.0, 1100.0)
+        assert windows == [first, first, rest, second, None]
+        assert fleet.at(0).window(6, 0) == first
+        assert fleet.at(2).window(0, 6, seconds=100.0) == rest
+        assert fleet.at(2).window(0, 6, seconds=100.5) is None  # nor is the second long enough
+        assert fleet.at(0).window(0, 6, seconds=350.0).end_s == 700.0
+        assert fleet.at(0).window(0, 7) is None
         assert fleet.at(0).window(0, 2) is None  # of other orbits
-        assert fleet.at(5).next_server(2) is None  # orbit 1 is not in view any more
+
+
+def test_windows_of_lasting_links_end_with_events() -> None:
+    """Satellite 0 is lost in round 2, orbit 1 leaves in round 3 and is back in round 5."""
+    with fleet_of(planned((2, 6, 0.0, 1800.0), events=EVENTS)) as fleet:
+        assert fleet.at(0).window(0, 1) == (0.0, 600.0)
+        assert fleet.at(2).window(0, 1) is None
+        assert fleet.at(1).window(2, 3) == (300.0, 900.0)
+        assert fleet.at(1).window(2, 3, seconds=600.5) is None
+        assert fleet.at(4).window(3, 2) == (1500.0, 1800.0)
+        assert fleet.at(1).window(2, 3, seconds=0.0) == fleet.at(1).window(2, 6)  # also cut
+        assert fleet.at(3).window(2, 6) == (1500.0, 1800.0)
+        assert fleet.at(3).window(6, 7) == (900.0, 1800.0)  # on the ground
+
+
+def test_contacts_of_a_slot_come_in_the_order_of_events() -> None:
+    world = planned(
+        (4, 7, 320.0, 400.0), (0, 6, 0.0, 330.0), (2, 6, 310.0, 900.0), (1, 7, 320.0, 650.0),
+        (0, 2, 300.0, 600.0), events=[{"round": 2, "kind": "leave", "satellite": 1}],
+    )  # fmt: skip
+    with fleet_of(world) as fleet:
+        assert fleet.at(1).contacts() == [
+            (0, 6, 300.0, 330.0), (2, 6, 310.0, 600.0), (1, 7, 320.0, 600.0), (4, 7, 320.0, 400.0),
+        ]  # fmt: skip
+        assert fleet.at(1).contacts(7) == [(1, 7, 320.0, 600.0), (4, 7, 320.0, 400.0)]
+        assert fleet.at(2).contacts() == [(2, 6, 600.0, 900.0)]  # satellite 1 has left
+        assert fleet.at(4).contacts() == []
+        with pytest.raises(LinkError, match="no server 2"):
+            fleet.at(0).contacts(2)
+
+
+def test_a_contact_within_a_slot_is_a_link_of_the_slot() -> None:
+    """Methods that follow `contacts` may send in each of them; V is sampled as a slot begins."""
+    with fleet_of(planned((0, 6, 350.0, 400.0), (1, 7, 200.0, 650.0))) as fleet:
+        seen = [fleet.at(t).satellites_of() for t in range(4)]
+        assert seen == [[], [1], [1], []]
+        for t in (0, 1, 2, 3):
+            linked = {(c.satellite, c.server) for c in fleet.at(t).contacts()}
+            for pair in ((0, 6), (1, 7), (0, 7), (1, 6)):
+                assert fleet.topology.linked(t, *pair) == (pair in linked)
+        assert fleet.at(1).send(0, 6, ones(fleet)) == 1
+        assert fleet.at(0).send(0, 6, ones(fleet), wait=True) == 1
+        assert [fleet.at(t).next_server(0) for t in range(3)] == [6, 6, None]
+        assert fleet.at(0).next_server(1) == 7
+
+
+def test_satellites_of_other_orbits_are_linked_where_the_plan_says() -> None:
+    with fleet_of(planned((0, 2, 350.0, 400.0), (3, 4, 0.0, 1800.0))) as fleet:
+        assert [fleet.at(t).neighbours(0) for t in range(3)] == [[1], [1, 2], [1]]
+        assert fleet.at(1).neighbours(2) == [0, 3]
+        assert fleet.at(0).send(0, 2, ones(fleet), wait=True) == 1
+        assert fleet.at(0).window(2, 0) == (350.0, 400.0)
+        fleet.at(1)
+        assert fleet.ledger.isl_bytes == 4 * fleet.layout.size
 
 
 def test_the_next_server_is_the_first_in_contact() -> None:
@@ -59,22 +115,19 @@ def test_the_next_server_is_the_first_in_contact() -> None:
         }
     )
     world = build_world(config)
-    in_contact = world.in_contact()
+    in_contact = world.active_plan.visible(world.schedule.times_s)
     assert in_contact.shape == (60, 6, 2)
-    # An orbit is in view if any station sees any of its satellites.
-    by_orbit = in_contact.any(axis=2).reshape(60, 2, 3).any(axis=2)
-    np.testing.assert_array_equal(by_orbit, world.schedule.visible)
-    for server, station in enumerate(config.stations):
-        alone = build_world(config.model_copy(update={"stations": (station,)})).schedule.visible
-        seen = in_contact[:, :, server].reshape(60, 2, 3).any(axis=2)
-        np.testing.assert_array_equal(seen, alone)
     with fleet_of(world) as fleet:
         assert list(fleet.servers) == [6, 7]
+        seen = [[fleet.at(t).satellites_of(server) for server in (6, 7)] for t in range(60)]
+        expected = [[np.flatnonzero(column).tolist() for column in row.T] for row in in_contact]
+        assert seen == expected
+        plan = world.active_plan
         for satellite in range(6):
-            slot, server = np.argwhere(in_contact[:, satellite])[0]
-            assert fleet.at(0).next_server(satellite) == 6 + server
-            assert fleet.at(int(slot)).servers_of(satellite)[0] == 6 + server
-            assert fleet.at(0).window(satellite, 6 + int(server)).begin == slot
+            first = np.flatnonzero(plan.first == satellite)[0]  # sorted by begin
+            assert fleet.at(0).next_server(satellite) == plan.second[first]
+            window = fleet.at(0).window(satellite, int(plan.second[first]))
+            assert window == (plan.begin_s[first], plan.end_s[first])
 
 
 def test_a_message_arrives_at_once_or_at_the_next_contact() -> None:

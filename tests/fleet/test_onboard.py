@@ -27,7 +27,6 @@ ORBIT_OF_SATELLITE = np.array([0, 0, 1])
 SAMPLES = np.array([10, 20, 40])
 SPEEDS = np.array([1.0, 4.0, 2.0])
 PASS_S = (10.0, 5.0, 20.0)
-SATELLITES_OF_ORBIT = np.array([2, 1])
 MODEL = np.zeros(3, dtype=np.float32)
 
 
@@ -55,8 +54,8 @@ def jobs(
 
 
 def granted(onboard: Onboard, *wave: list[LocalJob]) -> list[list[int]]:
-    given = onboard.grant(wave, SATELLITES_OF_ORBIT)
-    return [[job.epochs for job in group] for group in given]
+    given = iter(onboard.grant([job for group in wave for job in group]))
+    return [[next(given).epochs for _ in group] for group in wave]
 
 
 # --- Time ---------------------------------------------------------------------------------------
@@ -97,6 +96,7 @@ def test_a_deadline_cuts_to_whole_epochs() -> None:
     onboard = onboard_of(deadline=True)
     # 100 s: 10, 20 and 5 passes, to the point.
     assert granted(onboard, jobs(12, 0, 1), jobs(6, 2)) == [[10, 12], [5]]
+    onboard.exchange(0, values=31_250, others=1)
     assert granted(onboard, jobs(1, 0, 1)) == [[0, 0]]  # the orbit waited for satellite 0
     onboard.begin(1)
     assert onboard.summary()["late_rounds"] == [0, 0]
@@ -106,12 +106,42 @@ def test_a_deadline_cuts_to_whole_epochs() -> None:
 def test_a_deadline_leaves_time_to_exchange_models() -> None:
     # Of 100 s, exchanges of 20 s each are kept free: 2 x 1 Mbit at 0.1 Mbit/s.
     onboard = onboard_of(deadline=True, isl_mbps=0.1)
-    assert granted(onboard, jobs(6, 0, 1, to_come=1)) == [[3, 6]]  # 60 s in two halves: 3 passes
+    with onboard.exchange_to_come(0, values=31_250, others=1, times=2):
+        assert granted(onboard, jobs(6, 0, 1, to_come=1)) == [[3, 6]]  # 60 s in two halves
     onboard.exchange(0, values=31_250, others=1)
-    assert granted(onboard, jobs(6, 0, 1)) == [[3, 6]]  # 30 + 20 s are over, 50 - 20 are left
+    with onboard.exchange_to_come(0, values=31_250, others=1, times=1):
+        assert granted(onboard, jobs(6, 0, 1)) == [[3, 6]]  # 30 + 20 s are over, 50 - 20 are left
     onboard.exchange(0, values=31_250, others=1)
     onboard.begin(1)
     assert onboard.record()["onboard_s"] == [100.0, 0.0]
+
+
+def test_no_time_is_kept_for_an_exchange_that_does_not_follow() -> None:
+    onboard = onboard_of(deadline=True, isl_mbps=0.1)
+    assert granted(onboard, jobs(12, 0), jobs(30, 1)) == [[10], [20]]
+
+
+def test_satellites_work_side_by_side_however_they_are_asked() -> None:
+    """Of an orbit and of several, in one call, in two, and in any order."""
+    asked = [jobs(3, 0), jobs(4, 1), jobs(2, 2)]
+    for calls in ([asked], [[group] for group in asked], [asked[::-1]], [asked[1:], asked[:1]]):
+        onboard = onboard_of(deadline=True)
+        for wave in calls:
+            granted(onboard, *wave)
+        # Satellite 1 has 100 - 4 x 5 s left and does 16 more epochs; satellite 0 does 7.
+        assert granted(onboard, jobs(20, 0, 1)) == [[7, 16]]
+        onboard.begin(1)
+        assert onboard.record()["onboard_s"] == [100.0, 40.0]
+
+
+def test_an_exchange_lets_all_of_an_orbit_wait_for_the_slowest() -> None:
+    onboard = onboard_of(isl_mbps=2.0)
+    granted(onboard, jobs(3, 0), jobs(1, 1))  # 30 s and 5 s
+    onboard.exchange(0, values=31_250, others=1)  # 1 s
+    granted(onboard, jobs(2, 1))  # 10 s
+    granted(onboard, jobs(1, 0))  # beside them
+    onboard.begin(1)
+    assert onboard.record()["onboard_s"] == [31.0 + 10.0, 0.0]
 
 
 def test_who_cannot_do_one_epoch_in_a_round_sits_out() -> None:

@@ -106,11 +106,67 @@ def test_a_battery_cuts_what_is_begun() -> None:
     with fleet_of(small_world(onboard=onboard)) as fleet:
         begin(fleet.at(0), 0, epochs=5)
         begin(fleet.at(0), 0, epochs=1)
-        assert fleet.ledger.samples_trained == 3 * sizes[0]
         kept = fleet.saved()[0]
         assert [job["steps"] > 0 for job in kept["jobs"]] == [True, False]
+        assert [job["epochs"] for job in kept["jobs"]] == [3, 0]
         assert kept["jobs"][0]["end_s"] == pytest.approx(3000.0)
-        assert (kept["onboard"]["asked"], kept["onboard"]["done"]) == (6, 3)
+        assert (kept["onboard"]["asked"], kept["onboard"]["done"]) == (6, 0)  # not yet
+        begin(fleet.at(0), 1, epochs=1)  # ends at 1000 s
+        fleet.at(3)
+        assert fleet.saved()[0]["onboard"]["done"] == 1
+
+
+def test_work_is_counted_in_the_slot_in_which_it_ends() -> None:
+    sizes = [len(part) for part in small_world().partition.train]
+    speeds = [size / 400.0 for size in sizes]  # an epoch takes 400 s, a slot is 300 s
+    world = small_world(events=EVENTS, onboard={"samples_per_s": speeds})
+    with fleet_of(world) as fleet:
+        begin(fleet.at(0), 0)  # ends at 400 s
+        begin(fleet.at(0), 0)  # lost at 600 s, and so is this
+        begin(fleet.at(0), 2, epochs=2)  # ends at 800 s
+        begin(fleet.at(0), 3)
+        counted = []
+        for t in range(6):
+            saved = reloaded(Snapshot(t, {}, *fleet.saved()))
+            fleet.restore(saved.world, saved.arrays)
+            fleet.at(t)
+            fleet.at(t)  # counts nothing again
+            counted.append((fleet.ledger.samples_trained, list(fleet.ledger.epochs)))
+    first = sizes[0] + sizes[3]
+    assert counted == [
+        (0, [0, 0, 0]),
+        (first, [1, 1, 0]),
+        *[(first + 2 * sizes[2], [1, 3, 0])] * 4,
+    ]
+
+
+def test_epochs_of_an_orbit_are_those_of_its_busiest_satellite() -> None:
+    """In whichever calls its satellites are asked; satellites work side by side."""
+    epochs = {0: 2, 1: 3, 4: 1}
+    for calls in ([[0, 1, 4]], [[0], [1], [4]], [[1, 0], [4]]):
+        with fleet_of(small_world()) as fleet:
+            now, w = fleet.at(0), fleet.initial_model()
+            for call in calls:
+                now.train([now.job(k, w, epochs=epochs[k]) for k in call])
+            assert fleet.ledger.epochs == [3, 0, 1]
+            now.train([now.job(0, w, epochs=2, purpose=1)])  # satellite 0 has done 4 now
+            assert fleet.ledger.epochs == [4, 0, 1]
+            later = fleet.at(1)
+            later.train([later.job(1, w)])
+            assert fleet.ledger.epochs == [5, 0, 1]
+
+
+def test_time_on_board_does_not_depend_on_how_jobs_are_grouped() -> None:
+    sizes = [len(part) for part in small_world().partition.train]
+    seconds = [100.0, 60.0, 50.0, 20.0, 10.0, 5.0]
+    speeds = [size / s for size, s in zip(sizes, seconds, strict=True)]
+    for calls in ([[0, 1, 2, 3]], [[0], [1], [2], [3]], [[3, 1], [2, 0]]):
+        with fleet_of(small_world(onboard={"samples_per_s": speeds})) as fleet:
+            now, w = fleet.at(0), fleet.initial_model()
+            for call in calls:
+                now.train([now.job(k, w) for k in call])
+            fleet.onboard.begin(1)
+            assert fleet.onboard.record()["onboard_s"] == [100.0, 50.0, 0.0]
 
 
 def test_what_an_inactive_satellite_has_finished_stays_on_board() -> None:

@@ -21,6 +21,7 @@ from fedorbit.learning.parameters import ParameterLayout
 from fedorbit.learning.rules.base import Batch
 from fedorbit.learning.torch_trainer import _Job
 from fedorbit.methods import Method, State
+from fedorbit.orbits.plan import plan_of_slots
 
 Floats = NDArray[Any]
 
@@ -94,8 +95,7 @@ def quadratic_fleet(
             orbit_of_satellite=orbit,
             class_counts=np.array(samples, dtype=np.int64)[:, None],
             visible=seen.astype(bool),
-            servers=1,
-            in_contact=lambda: seen.astype(bool)[:, orbit, None],
+            contacts=plan_of_slots(seen.astype(bool)[:, orbit, None], 1.0),
             activity=Activity.always(len(h)),
             tau_max=rounds,
             plan=TrainingPlan(epochs, intra_rounds, rate, 1.0, batch, momentum),

@@ -63,7 +63,7 @@ def test_the_model_is_the_mean_of_those_that_have_reported(
 
     def noted(network: Network, t: int, node: int) -> list[Mail]:
         arrived = receive(network, t, node)
-        last.update({m.source: m.payload for m in arrived if network.is_server(node)})
+        last.update({m.source: m.payload for m in arrived if network.topology.is_server(node)})
         return arrived
 
     monkeypatch.setattr(Network, "receive", noted)
@@ -76,6 +76,23 @@ def test_the_model_is_the_mean_of_those_that_have_reported(
                 mean = np.average(list(last.values()), axis=0, weights=[sizes[k] for k in last])
                 np.testing.assert_allclose(state["global"], mean, atol=1e-6)
     assert len(last) >= 3
+
+
+def test_over_slow_links_a_model_arrives_in_a_later_contact() -> None:
+    """A model takes 400 s, up and down; contacts of 300 s are all rounds but the second."""
+    seen = np.array([[1], [0], [1], [1], [1], [1], [1]], dtype=bool)
+    world = small_world(seen, links="causal", satellites_per_plane=1, model_s=400.0)
+    played = snapshots(FedSatLike(), world)
+    changed = [
+        t
+        for t in range(7)
+        if not np.array_equal(played[t].state["global"], played[t + 1].state["global"])
+    ]
+    # Down in rounds 0 and 2, trained; up with 300 s of round 3 and 100 s of round 4.
+    assert changed == [4]
+    assert [snapshot.state["coming"].tolist() for snapshot in played[1:5]] == [
+        [True], [True], [False], [True],  # the next one, after what goes up
+    ]  # fmt: skip
 
 
 def configuration() -> Config:
@@ -124,7 +141,9 @@ def test_a_checkpoint_keeps_the_worlds_arrays_apart(tmp_path: Path) -> None:
         0,
     )
     numbers = {"source": 0, "target": 1, "sent": 0, "arrival": 1}
-    letter = {**numbers, "payload": "mail:0", "about": {}, "moved": False}
+    hop = {"source": 0, "target": 1, "slot": 1, "linked": True}
+    way = {"size": 1_000_000, "part": None, "size_bytes": 4_000_000, "hops": [hop]}
+    letter = {**numbers, "payload": "mail:0", "about": {}, **way}
     spent = {"ledger": {**ledger, "epochs": [0]}, "mail": [letter], "jobs": [], "seconds": 0.0}
     chain = "0" * 64
     written = checkpoint.Checkpoint(1, {"global": w}, spent, {"mail:0": mail}, 0, chain)

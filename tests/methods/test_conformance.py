@@ -17,6 +17,7 @@ from fedorbit.methods.per_fedavg import PerFedAvg
 from fedorbit.methods.pfedme import PFedMe
 from fedorbit.methods.scaffold import Scaffold
 from fedorbit.testing import MethodConformance
+from tests.methods.relays import RelaysParts
 
 
 class TestLocal(MethodConformance):
@@ -150,6 +151,12 @@ class TestTheAsynchronousExample(MethodConformance):
     """Mail and jobs are under way between its rounds."""
 
     method = FedSatLike()
+
+
+class TestRelaysParts(MethodConformance):
+    """Parts are under way between its rounds, over several links and through a channel."""
+
+    method = RelaysParts()
 
 
 def test_no_method_is_forgotten() -> None:

@@ -14,7 +14,7 @@ from fedorbit.config.files import preset_names
 from fedorbit.orbits.constellation import Constellation, walker
 from fedorbit.orbits.contacts import find_contacts
 from fedorbit.orbits.places import Place, PlaceArrays
-from fedorbit.orbits.plan import KINDS, ContactPlan, Window, merged, plan_of
+from fedorbit.orbits.plan import KINDS, ContactPlan, Window, merged, plan_of, plan_of_slots
 from fedorbit.orbits.visibility import round_times_s
 from tests.orbits.sampling import sampled, sampled_orbits
 
@@ -200,29 +200,44 @@ def test_a_contact_covers_its_begin_and_not_its_end() -> None:
     assert not visible[:, 0, 1].any() and not visible[:, 1, 1].any()
 
 
-def test_meetings_of_a_round_come_by_time_and_satellite() -> None:
-    meetings = PLAN.meetings(100.0, 200.0)
-    assert meetings.time_s.tolist() == [100.0, 100.0, 100.0]
-    assert meetings.satellite.tolist() == [0, 1, 2]
-    assert meetings.server.tolist() == [0, 0, 1]
-    assert meetings.left_s.tolist() == [150.0, 30.0, 30.0]
-    later = PLAN.meetings(200.0, 660.0)
-    rows = (later.time_s, later.satellite, later.server, later.left_s)
-    assert [tuple(row) for row in zip(*rows, strict=True)] == [
-        (200.0, 0, 0, 50.0),  # has begun before
-        (600.0, 0, 0, 100.0),
-        (650.0, 3, 1, 350.0),
+def test_contacts_of_a_period_come_by_time_and_satellite() -> None:
+    assert PLAN.during(100.0, 200.0) == [
+        (0, 4, 100.0, 200.0),  # ends later
+        (1, 4, 100.0, 130.0),
+        (2, 5, 100.0, 130.0),
     ]
-    assert len(PLAN.meetings(250.0, 600.0)) == 0
+    assert PLAN.during(200.0, 660.0) == [
+        (0, 4, 200.0, 250.0),  # has begun before
+        (0, 4, 600.0, 660.0),
+        (3, 5, 650.0, 660.0),
+    ]
+    assert PLAN.during(250.0, 600.0) == []
 
 
 def test_the_next_window_of_two_nodes() -> None:
-    assert PLAN.window(0, 4, 0.0) == PLAN.window(4, 0, 0.0) == Window(100.0, 250.0, 1.0)
-    assert PLAN.window(0, 4, 120.0) == Window(120.0, 250.0, 1.0)
-    assert PLAN.window(0, 4, 250.0) == Window(600.0, 700.0, 5.0)
+    assert PLAN.window(0, 4, 0.0) == PLAN.window(4, 0, 0.0) == Window(100.0, 250.0)
+    assert PLAN.window(0, 4, 120.0) == Window(120.0, 250.0)
+    assert PLAN.window(0, 4, 250.0) == Window(600.0, 700.0)
     assert PLAN.window(0, 4, 700.0) is None
-    assert PLAN.window(1, 0, 999.0) == Window(999.0, 1000.0, 4.0)
+    assert PLAN.window(1, 0, 999.0) == Window(999.0, 1000.0)
     assert PLAN.window(2, 4, 0.0) is None
+
+
+def test_a_window_may_have_to_be_long_enough() -> None:
+    assert PLAN.window(0, 4, 0.0, 150.0) == Window(100.0, 250.0)
+    assert PLAN.window(0, 4, 150.0, 100.0) == Window(150.0, 250.0)
+    assert PLAN.window(0, 4, 151.0, 100.0) == Window(600.0, 700.0)  # 99 s are left of the first
+    assert PLAN.window(0, 4, 0.0, 151.0) is None
+
+
+def test_contacts_that_fill_slots() -> None:
+    in_contact = np.random.default_rng(0).random((12, 3, 2)) < 0.5
+    plan = plan_of_slots(in_contact, 100.0)
+    np.testing.assert_array_equal(plan.visible(np.arange(12) * 100.0), in_contact)
+    assert merged(plan).begin_s.tolist() == plan.begin_s.tolist()  # in order, and none touch
+    flags = np.zeros((4, 1, 1), dtype=bool)
+    flags[1:3] = True
+    assert plan_of_slots(flags, 100.0).during(0.0, 400.0) == [(0, 1, 100.0, 300.0)]
 
 
 def test_passes_count_contacts_with_servers() -> None:

@@ -5,7 +5,6 @@
 charges) and what was spent belong to the fleet, and to its part of a checkpoint.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +14,20 @@ from numpy.typing import NDArray
 from fedorbit.activity import Activity
 from fedorbit.fleet.keeping import Arrays
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, Ledger
-from fedorbit.fleet.network import Flags, Links, Network
+from fedorbit.fleet.network import Links, Network
 from fedorbit.fleet.now import Now
 from fedorbit.fleet.onboard import ONE_MODEL, Needs, Onboard
 from fedorbit.fleet.roster import Ints, Rosters
+from fedorbit.fleet.topology import Flags, Topology
 from fedorbit.fleet.training import Training
 from fedorbit.hardware import Hardware
 from fedorbit.learning.engine import Engine
 from fedorbit.learning.parameters import ParameterLayout, Vector
+from fedorbit.orbits.plan import ContactPlan
+from fedorbit.orbits.service import LinkRates
+
+UNLIMITED = LinkRates()
+"""Messages take no time."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +58,18 @@ class Fleet:
         orbit_of_satellite: Ints,
         class_counts: Ints,
         visible: Flags,
-        servers: int,
-        in_contact: Callable[[], Flags],
+        contacts: ContactPlan,
         activity: Activity,
         tau_max: int,
         plan: TrainingPlan,
         links: Links,
         round_s: float,
+        seed: int = 0,
+        rates: LinkRates = UNLIMITED,
         hardware: Hardware | None = None,
         needs: Needs = ONE_MODEL,
     ) -> None:
-        """`visible[slot, orbit]`; `in_contact()` returns contacts `[slot, satellite, server]`."""
+        """`visible[slot, orbit]`; `contacts`: of active satellites; `seed`: for channels."""
         self.layout, self.plan, self.links, self.tau_max = layout, plan, links, tau_max
         self.orbit_of_satellite, self.round_s = orbit_of_satellite, round_s
         self.visible = visible
@@ -74,14 +80,9 @@ class Fleet:
         self.dark_since = _dark_since(visible, self.launch_round)
         self.ledger = Ledger(epochs=[0] * visible.shape[1])
         """What was spent so far."""
+        self.topology = Topology(contacts, orbit_of_satellite, activity, len(visible), round_s)
         self.network = Network(
-            links=links,
-            slots=len(visible),
-            servers=servers,
-            in_contact=in_contact,
-            orbit_of_satellite=orbit_of_satellite,
-            activity=activity,
-            ledger=self.ledger,
+            self.topology, links=links, rates=rates, seed=seed, ledger=self.ledger
         )
         self.onboard: Onboard | None = None
         """Clocks and batteries, where the configuration has them."""
@@ -111,15 +112,16 @@ class Fleet:
     @property
     def servers(self) -> range:
         """Node numbers of the servers."""
-        return range(self.satellites, self.satellites + self.network.servers)
+        return range(self.satellites, self.satellites + self.topology.servers)
 
     def initial_model(self) -> Vector:
         """Return w(0), the same on all nodes."""
         return self._initial_model.copy()
 
     def at(self, t: int) -> Now:
-        """Return slot t; mail that has waited for it moves."""
+        """Return slot t; mail that has waited for it moves, jobs that end in it are booked."""
         self.network.begin(t)
+        self.training.settle(t)
         return Now(self, t)
 
     def fedavg_to_ground_bytes(self, rounds: int) -> int:
@@ -130,16 +132,16 @@ class Fleet:
 
     def saved(self) -> tuple[dict[str, Any], Arrays]:
         """Return the fleet's part of a checkpoint: plain values, and arrays by name."""
-        mail, payloads = self.network.saved()
+        moving, payloads = self.network.saved()
         jobs, models = self.training.saved()
         onboard = {} if self.onboard is None else {"onboard": self.onboard.saved()}
-        values = {"ledger": self.ledger.saved(), "mail": mail, "jobs": jobs, **onboard}
+        values = {"ledger": self.ledger.saved(), **moving, "jobs": jobs, **onboard}
         return values, {**payloads, **models}
 
     def restore(self, values: dict[str, Any], arrays: Arrays) -> None:
         """Continue from what a checkpoint kept."""
         self.ledger.restore(values["ledger"])
-        self.network.restore(values["mail"], arrays)
+        self.network.restore(values, arrays)
         self.training.restore(values["jobs"], arrays)
         if self.onboard is not None:
             self.onboard.restore(values["onboard"])

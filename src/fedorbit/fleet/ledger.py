@@ -24,10 +24,10 @@ class Ledger:
     epochs: list[int] = field(default_factory=list)
     """Local epochs of each orbit's satellites, times models trained."""
 
-    def book(self, direction: Direction, parameters: int, linked: bool = True) -> None:
-        """Count parameters that move; what has no link is counted apart."""
+    def book(self, direction: Direction, size_bytes: int, linked: bool = True) -> None:
+        """Count bytes that move; what has no link is counted apart."""
         key = f"{direction}_bytes" if linked else "unlinked_bytes"
-        setattr(self, key, getattr(self, key) + BYTES_PER_PARAMETER * parameters)
+        setattr(self, key, getattr(self, key) + size_bytes)
 
     def start_record(self) -> None:
         """Begin to count for the next record."""

@@ -1,29 +1,38 @@
-"""What moves between nodes: links, bytes by kind of link, and mail under way.
+"""What moves between nodes: messages over one link or several, their bytes and their time.
 
-Nodes are numbers: satellites 0 to K - 1, then servers (ground stations and platforms). Everything
-that moves passes through here, so that bytes are counted in one place and a transfer without a
-link cannot happen unnoticed: with `links = "causal"` it raises `LinkError`; with `links = "ideal"`,
-as the paper's algorithm assumes, it is counted apart as `unlinked_bytes`.
+Everything that moves passes through here, so that bytes are counted in one place and a transfer
+without a link cannot happen unnoticed: with `links = "causal"` it raises `LinkError`; with
+`links = "ideal"`, as the paper's algorithm assumes, it is counted apart as `unlinked_bytes`.
+
+Where links with the ground have rates, a message takes seconds of the contact of its two nodes, in
+either direction, and messages share them in the order in which they are sent.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedorbit.activity import Activity
 from fedorbit.errors import LinkError, ModelError
+from fedorbit.fleet.channel import EXACT, Channel, carried, require_vector, size_bytes
 from fedorbit.fleet.facts import Fact, plain
 from fedorbit.fleet.keeping import Arrays, Keeper, Shelf
-from fedorbit.fleet.ledger import Ledger
-from fedorbit.fleet.roster import Ints
+from fedorbit.fleet.ledger import Direction, Ledger
+from fedorbit.fleet.topology import Topology
+from fedorbit.hardware import transfer_s
 from fedorbit.learning.parameters import Vector
+from fedorbit.learning.parts import Part, Span, span_of
+from fedorbit.orbits.service import LinkRates
+from fedorbit.randomness import generator
 
-Flags = NDArray[np.bool_]
 Links = Literal["ideal", "causal"]
+
+ROUNDING = 1e-9
+"""A message that fits but for rounding errors fits."""
+BITS_PER_BYTE = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,220 +42,265 @@ class Mail:
     source: int
     target: int
     payload: Vector
-    """Not to be written to: several messages may share it."""
+    """The values that were sent: of the part, if one was. Not to be written to: several messages
+    may share it."""
     sent: int
     """Slot in which it was sent."""
     arrival: int
     """First slot in which its target can read it."""
     about: dict[str, Fact]
     """What the sender wrote on it, such as the version of a model."""
-    moved: bool
-    """Whether it has left its source, where it waits until the slot of its arrival."""
+    size: int
+    """Length of the vector that the payload is of, or a part of."""
+    part: Part | None = None
+    """The part of that vector; None if it is all of it."""
+
+    def into(self, vector: Vector) -> Vector:
+        """Return a copy of a vector in which the part that was sent is replaced."""
+        if vector.shape != (self.size,):
+            raise ModelError(
+                f"a message of {self.payload.size} of {self.size} values does not fit into an "
+                f"array of shape {vector.shape}: it must be a vector of {self.size} values"
+            )
+        result = vector.copy()
+        result[slice(None) if self.part is None else self.part] = self.payload
+        return result
+
+
+class Hop(NamedTuple):
+    """One link of a message's way, and the slot in which it has passed over it."""
+
+    source: int
+    target: int
+    slot: int
+    linked: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """A message, and what it has still to pass over."""
+
+    mail: Mail
+    size_bytes: int
+    hops: tuple[Hop, ...]
+
+
+Taken = dict[tuple[int, int, int], float]
+"""Seconds of contact that messages take: of two nodes, in a slot."""
 
 
 class Network:
-    """Links between satellites and servers, slot by slot, and what is on its way over them."""
+    """Messages between satellites and servers, and what is on its way."""
 
     def __init__(
-        self,
-        *,
-        links: Links,
-        slots: int,
-        servers: int,
-        in_contact: Callable[[], Flags],
-        orbit_of_satellite: Ints,
-        activity: Activity,
-        ledger: Ledger,
+        self, topology: Topology, *, links: Links, rates: LinkRates, seed: int, ledger: Ledger
     ) -> None:
-        """`in_contact()` returns contacts `[slot, satellite, server]`; called when first needed."""
-        self.links, self.slots, self.servers = links, slots, servers
-        self.satellites = len(orbit_of_satellite)
-        self._sample_contacts = in_contact
-        self._orbit_of_satellite = orbit_of_satellite
-        self._activity = activity
-        self._ledger = ledger
-        self._mail: list[Mail] = []
+        """`rates`: of links with the ground; `seed`: for channels."""
+        self.topology, self.links, self.rates = topology, links, rates
+        self._seed, self._ledger = seed, ledger
+        self._transfers: list[Transfer] = []
+        self._taken: Taken = {}
+        self._sent: Counter[tuple[int, int]] = Counter()
+        """Messages of one slot by source and target, which numbers them for channels."""
+        self._counted = -1
+        """That slot."""
         self._keeper = Keeper()
-
-    @cached_property
-    def _in_contact(self) -> Flags:
-        return self._sample_contacts()
-
-    # --- Links ----------------------------------------------------------------------------------
-
-    def is_server(self, node: int) -> bool:
-        """Tell a server from a satellite."""
-        return node >= self.satellites
-
-    def satellites_of(self, t: int, server: int | None = None) -> list[int]:
-        """Active satellites in contact with a server in slot t, or with any."""
-        if server is not None:
-            self.require_server(server)
-        seen = self._in_contact[t] & self._activity.during(t)[:, None]
-        column = seen.any(axis=1) if server is None else seen[:, self._place(server)]
-        return [int(k) for k in np.flatnonzero(column)]
-
-    def servers_of(self, t: int, satellite: int) -> list[int]:
-        """Servers in contact with a satellite in slot t."""
-        self.require_satellite(satellite)
-        if not self._activity.active(t, satellite):
-            return []
-        return [self.satellites + int(s) for s in np.flatnonzero(self._in_contact[t, satellite])]
-
-    def next_server(self, t: int, satellite: int) -> int | None:
-        """Return the server that a satellite is in contact with first, from slot t on."""
-        self.require_satellite(satellite)
-        slots = np.arange(t, self.slots)
-        active = self._activity.active(slots, satellite)
-        contacts = np.argwhere(self._in_contact[t:, satellite] & active[:, None])
-        return self.satellites + int(contacts[0, 1]) if len(contacts) else None
-
-    def neighbours(self, t: int, satellite: int) -> list[int]:
-        """Active satellites that have a link to this one in slot t."""
-        self.require_satellite(satellite)
-        active = self._activity.during(t)
-        if not active[satellite]:
-            return []
-        near = active & (self._orbit_of_satellite == self._orbit_of_satellite[satellite])
-        return [int(k) for k in np.flatnonzero(near) if k != satellite]
-
-    def linked(self, slots: int | Ints, a: int, b: int) -> Flags:
-        """Tell in which of the slots two nodes have a link.
-
-        Satellites of one orbit always have one, as the paper assumes; servers, too, on the ground.
-        """
-        low, high = min(a, b), max(a, b)
-        if self.is_server(low):
-            return np.ones(np.shape(slots), dtype=np.bool_)
-        active = self._activity.active(slots, low)
-        if self.is_server(high):
-            return np.asarray(active & self._in_contact[slots, low, self._place(high)])
-        same_orbit = self._orbit_of_satellite[low] == self._orbit_of_satellite[high]
-        return np.asarray(active & self._activity.active(slots, high) & same_orbit)
-
-    def linked_from(self, t: int, a: int, b: int) -> Flags:
-        """Tell in which slots from t on two nodes have a link."""
-        self._require_nodes(a, b)
-        return self.linked(np.arange(t, self.slots), a, b)
 
     def require(self, linked: bool, what: str, remedy: str) -> None:
         """Refuse a transfer without a link, unless links are ideal."""
         if not linked and self.links != "ideal":
             raise LinkError(f'{what}; {remedy}, or set links = "ideal"')
 
-    def _place(self, server: int) -> int:
-        return server - self.satellites
-
-    # --- Mail -----------------------------------------------------------------------------------
+    # --- Sending --------------------------------------------------------------------------------
 
     def send(
         self,
         t: int,
         source: int,
         target: int,
-        payload: Vector,
-        wait: bool,
+        vector: Vector,
+        *,
+        route: Sequence[int] = (),
+        part: Part | None = None,
+        announce: bool = False,
+        channel: Channel = EXACT,
+        wait: bool = False,
         about: Mapping[str, Any],
     ) -> int | None:
         """Send a vector in slot t; return the slot of its arrival, None if it never arrives."""
-        self._require_nodes(source, target)
-        _require_vector(payload)
-        self._require_active(t, source, "send")
-        if not wait:
-            self._require_active(t, target, "receive")
-        arrival, linked = t, bool(self.linked(t, source, target))
-        if wait and not linked:
-            ahead = np.flatnonzero(self.linked_from(t, source, target))
-            if not len(ahead):
-                return None
-            arrival, linked = t + int(ahead[0]), True
-        self.require(
-            linked,
-            f"node {source} cannot send to node {target} in round {t}: they have no link",
-            "look for one with now.satellites_of, or send with wait=True",
-        )
-        vector = self._keeper.keep(payload)
-        mail = Mail(source, target, vector, t, arrival, plain(about), moved=arrival == t)
-        self._mail.append(mail)
-        if mail.moved:
-            self._book(mail, linked)
+        nodes = tuple(map(int, (source, *route, target)))
+        self._require_way(t, nodes, wait)
+        require_vector(vector)
+        facts = plain(about)
+        span = span_of(part, vector.size)
+        size = size_bytes(channel, span.count)
+        if announce and isinstance(part, np.ndarray):
+            size += -(-vector.size // BITS_PER_BYTE)
+        where = _where(span, vector.size)
+        values = vector if where is None else vector[where]
+        arriving = carried(channel, values, self._rng(t, nodes[0], nodes[-1]))
+        hops = self._hops(t, nodes, size, wait)
+        if hops is None:
+            return None
+        payload, part = self._keeper.keep(arriving), self._kept_part(where)
+        arrival = hops[-1].slot
+        mail = Mail(nodes[0], nodes[-1], payload, t, arrival, facts, vector.size, part)
+        self._transfers.append(self._moved(Transfer(mail, size, hops), t))
         return arrival
+
+    def _kept_part(self, part: Part | None) -> Part | None:
+        return self._keeper.keep(part) if isinstance(part, np.ndarray) else part
+
+    def _require_way(self, t: int, nodes: Sequence[int], wait: bool) -> None:
+        self.topology.require_nodes(*nodes)
+        self.topology.require_active(t, nodes[0], "send")
+        if not wait:
+            for node in nodes[1:]:
+                self.topology.require_active(t, node, "receive")
+
+    def _rng(self, t: int, source: int, target: int) -> np.random.Generator:
+        """Return the generator of this slot's next message of two nodes."""
+        if self._counted != t:
+            self._counted, self._sent = t, Counter()
+        number = self._sent[source, target]
+        self._sent[source, target] += 1
+        return generator(self._seed, "channel", t, source, target, number)
+
+    # --- The way and its time -------------------------------------------------------------------
+
+    def seconds(self, source: int, target: int, size: int) -> float:
+        """Seconds that bytes take over a link: none between satellites, and between servers."""
+        if self.topology.is_server(source) == self.topology.is_server(target):
+            return 0.0
+        rates, to_ground = self.rates, self.topology.is_server(target)
+        return transfer_s(size, rates.to_ground_mbps if to_ground else rates.from_ground_mbps)
+
+    def _hops(self, t: int, nodes: Sequence[int], size: int, wait: bool) -> tuple[Hop, ...] | None:
+        """Find the first slots in which a message can pass over each of its links."""
+        taken, hops, slot = dict(self._taken), [], t
+        for source, target in pairwise(nodes):
+            hop = self._hop(slot, source, target, size, wait, taken)
+            if hop is None:
+                return None
+            hops.append(hop)
+            slot = hop.slot
+        self._taken = taken  # only now: a message that never arrives takes no time
+        return tuple(hops)
+
+    def _hop(
+        self, t: int, source: int, target: int, size: int, wait: bool, taken: Taken
+    ) -> Hop | None:
+        """Pass over a link in slot t or, if the message waits, later; note the seconds taken."""
+        need_s = left_s = self.seconds(source, target, size)
+        low, high = min(source, target), max(source, target)
+        use: Taken = {}
+        for slot in self.topology.linked_slots(
+            t, self.topology.slots if wait else t + 1, low, high
+        ):
+            if need_s:
+                key = (low, high, slot)
+                free_s = self.topology.contact_s(slot, low, high) - taken.get(key, 0.0)
+                use[key] = min(max(free_s, 0.0), left_s)
+                left_s -= use[key]
+            if left_s <= need_s * ROUNDING:
+                for key, seconds in use.items():
+                    taken[key] = taken.get(key, 0.0) + seconds
+                return Hop(source, target, slot, linked=True)
+        if wait:
+            return None
+        why, remedy = "they have no link", "look for one with now.satellites_of, or send"
+        if use:
+            free_s = need_s - left_s
+            why = f"the message needs {need_s:.1f} s, and the contact has {free_s:.1f} s left"
+            remedy = "send"
+        what = f"node {source} cannot send to node {target} in round {t}: {why}"
+        self.require(False, what, f"{remedy} with wait=True")
+        return Hop(source, target, t, linked=False)
+
+    # --- Moving and receiving -------------------------------------------------------------------
 
     def begin(self, t: int) -> None:
         """Move the mail that has waited for slot t; nothing happens if it has moved."""
-        for place, mail in enumerate(self._mail):
-            if not mail.moved and mail.arrival <= t:
-                self._mail[place] = replace(mail, moved=True)
-                self._book(mail)
+        self._transfers = [self._moved(transfer, t) for transfer in self._transfers]
+        self._taken = {key: s for key, s in self._taken.items() if key[2] >= t}
+
+    def _moved(self, transfer: Transfer, t: int) -> Transfer:
+        """Book the links that a message has passed over by slot t."""
+        passed = [hop for hop in transfer.hops if hop.slot <= t]
+        for hop in passed:
+            if (direction := self._direction(hop)) is not None:
+                self._ledger.book(direction, transfer.size_bytes, hop.linked)
+        return replace(transfer, hops=transfer.hops[len(passed) :]) if passed else transfer
+
+    def _direction(self, hop: Hop) -> Direction | None:
+        """Return the kind of a link; between servers it is the ground, which costs nothing."""
+        to_server = self.topology.is_server(hop.target)
+        if self.topology.is_server(hop.source):
+            return None if to_server else "from_ground"
+        return "to_ground" if to_server else "isl"
 
     def receive(self, t: int, node: int) -> list[Mail]:
         """Hand over what has arrived at a node, in the order of arrival; nothing while inactive."""
-        self._require_nodes(node)
-        if not self.is_server(node) and not self._activity.active(t, node):
+        self.topology.require_nodes(node)
+        if not self.topology.active(t, node):
             return []
-        arrived = [mail for mail in self._mail if mail.target == node and mail.arrival <= t]
-        self._mail = [m for m in self._mail if m.target != node or m.arrival > t]
+
+        def is_here(mail: Mail) -> bool:
+            return mail.target == node and mail.arrival <= t
+
+        arrived = [transfer.mail for transfer in self._transfers if is_here(transfer.mail)]
+        self._transfers = [x for x in self._transfers if not is_here(x.mail)]
         return sorted(arrived, key=lambda mail: mail.arrival)  # stable: then as sent
-
-    def _book(self, mail: Mail, linked: bool = True) -> None:
-        """Count what moves; between servers it does over the ground, which costs nothing."""
-        to_server = self.is_server(mail.target)
-        if not self.is_server(mail.source):
-            self._ledger.book("to_ground" if to_server else "isl", mail.payload.size, linked)
-        elif not to_server:
-            self._ledger.book("from_ground", mail.payload.size, linked)
-
-    # --- Checks ---------------------------------------------------------------------------------
-
-    def require_satellite(self, node: int) -> None:
-        """Refuse the number of something else."""
-        if not 0 <= node < self.satellites:
-            raise LinkError(f"there is no satellite {node}: {self._numbers()}")
-
-    def require_server(self, node: int) -> None:
-        """Refuse the number of something else."""
-        if not self.satellites <= node < self.satellites + self.servers:
-            raise LinkError(f"there is no server {node}: {self._numbers()}")
-
-    def _require_nodes(self, *nodes: int) -> None:
-        for node in nodes:
-            if not 0 <= node < self.satellites + self.servers:
-                raise LinkError(f"there is no node {node}: {self._numbers()}")
-
-    def _numbers(self) -> str:
-        first, last = self.satellites, self.satellites + self.servers - 1
-        return f"satellites are 0 to {first - 1}, servers {first} to {last}"
-
-    def _require_active(self, t: int, node: int, what: str) -> None:
-        if not self.is_server(node) and not self._activity.active(t, node):
-            raise LinkError(
-                f"node {node} cannot {what} in round {t}: it is not active (see events); choose "
-                "from now.satellites and now.servers only"
-            )
 
     # --- Checkpoints ----------------------------------------------------------------------------
 
-    def saved(self) -> tuple[list[dict[str, Any]], Arrays]:
-        """Return the mail for a checkpoint: plain values, and arrays by name."""
+    def saved(self) -> tuple[dict[str, Any], Arrays]:
+        """Return what is under way for a checkpoint: plain values, and arrays by name."""
         shelf = Shelf("mail")
         letters = [
-            {**vars(mail), "payload": shelf.put(mail.payload), "about": dict(mail.about)}
-            for mail in self._mail
+            {
+                **vars(transfer.mail),
+                "payload": shelf.put(transfer.mail.payload),
+                "about": dict(transfer.mail.about),
+                "part": _saved_part(transfer.mail.part, shelf),
+                "size_bytes": transfer.size_bytes,
+                "hops": [hop._asdict() for hop in transfer.hops],
+            }
+            for transfer in self._transfers
         ]
-        return letters, shelf.arrays
+        names = ("first", "second", "slot", "seconds")
+        taken = [dict(zip(names, (*k, s), strict=True)) for k, s in self._taken.items()]
+        return {"mail": letters, **({"contact_s": taken} if taken else {})}, shelf.arrays
 
-    def restore(self, letters: list[dict[str, Any]], arrays: Arrays) -> None:
-        """Continue with the mail that a checkpoint kept."""
-        self._mail = []
-        for letter in letters:
+    def restore(self, values: dict[str, Any], arrays: Arrays) -> None:
+        """Continue with what a checkpoint kept."""
+        taken = values.get("contact_s", [])
+        self._taken = {(x["first"], x["second"], x["slot"]): x["seconds"] for x in taken}
+        self._counted, self._transfers = -1, []
+        for letter in values["mail"]:
             payload = self._keeper.keep(arrays[letter["payload"]])
-            self._mail.append(Mail(**{**letter, "payload": payload, "about": {**letter["about"]}}))
+            part = self._restored_part(letter["part"], arrays)
+            changes = {"payload": payload, "about": {**letter["about"]}, "part": part}
+            fields = {**letter, **changes}
+            size, hops = fields.pop("size_bytes"), fields.pop("hops")
+            self._transfers.append(
+                Transfer(Mail(**fields), size, tuple(Hop(**hop) for hop in hops))
+            )
+
+    def _restored_part(self, part: str | list[int] | None, arrays: Arrays) -> Part | None:
+        if isinstance(part, str):
+            return self._kept_part(arrays[part])
+        return None if part is None else slice(*part)
 
 
-def _require_vector(payload: NDArray[Any]) -> None:
-    """Refuse what would not have four bytes per parameter."""
-    if payload.ndim != 1 or payload.dtype != np.float32:
-        raise ModelError(
-            f"an array of {payload.dtype} of shape {payload.shape} cannot be sent: a message is "
-            "one flat vector of float32; flatten it, or send several"
-        )
+def _where(span: Span, size: int) -> Part | None:
+    """Return where values of a vector lie; None if that is everywhere."""
+    if span.mask is not None:
+        return span.mask
+    return None if span.count == size else slice(span.begin, span.end)
+
+
+def _saved_part(part: Part | None, shelf: Shelf) -> str | list[int] | None:
+    if isinstance(part, slice):
+        return [part.start, part.stop]
+    return None if part is None else shelf.put(part)

@@ -1,8 +1,10 @@
 """One slot of the world, as a method sees it, and the only way in which anything moves.
 
 now.satellites_of(server), now.servers_of(k), now.next_server(k), now.neighbours(k)
-    now.window(a, b)                       the next contact: orbits are predictable
-now.send(source, target, vector, **about) -> slot of arrival; now.inbox(node)
+    now.contacts(server)                   in seconds: the order of events inside the slot
+    now.window(a, b, seconds)              the next contact: orbits are predictable
+now.send(source, target, vector, route=…, part=…, channel=…, **about) -> slot of arrival
+    now.inbox(node)
 now.train(jobs), now.run(programs)     training within the slot
 now.begin(jobs), now.finished()        training that takes as long as it takes on board
 now.orbits                             the orbit tier of the three-tier methods
@@ -10,11 +12,13 @@ now.orbits                             the orbit tier of the three-tier methods
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from fedorbit.fleet.channel import EXACT, Channel
 from fedorbit.fleet.facts import Fact
+from fedorbit.fleet.ledger import BYTES_PER_PARAMETER
 from fedorbit.fleet.network import Mail
 from fedorbit.fleet.orbits import OrbitTier
 from fedorbit.fleet.roster import Ints
@@ -22,19 +26,14 @@ from fedorbit.fleet.training import Finished, batch
 from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import EVERYBODY, LocalJob, Trained
 from fedorbit.learning.parameters import Vector
+from fedorbit.learning.parts import Part
 from fedorbit.learning.rules import PLAIN, Rule
+from fedorbit.orbits.plan import Contact, Window
 
 if TYPE_CHECKING:
     from fedorbit.fleet.fleet import Fleet
 
 Result = TypeVar("Result")
-
-
-class Window(NamedTuple):
-    """A contact: the slots in which two nodes have a link, the second one excluded."""
-
-    begin: int
-    end: int
 
 
 class Now:
@@ -80,43 +79,84 @@ class Now:
     # --- Links ----------------------------------------------------------------------------------
 
     def satellites_of(self, server: int | None = None) -> list[int]:
-        """Active satellites in contact with a server, or with any."""
-        return self.fleet.network.satellites_of(self.t, server)
+        """Active satellites in contact with a server, or with any, as the slot begins."""
+        return self.fleet.topology.satellites_of(self.t, server)
 
     def servers_of(self, satellite: int) -> list[int]:
-        """Servers in contact with a satellite."""
-        return self.fleet.network.servers_of(self.t, satellite)
+        """Servers in contact with a satellite as the slot begins."""
+        return self.fleet.topology.servers_of(self.t, satellite)
+
+    def contacts(self, server: int | None = None) -> list[Contact]:
+        """Contacts with a server, or with any, that overlap this slot, cut to it.
+
+        By begin and then by satellite: the order of events inside the slot. Seconds are counted
+        since the run's start.
+        """
+        return self.fleet.topology.contacts(self.t, server)
 
     def next_server(self, satellite: int) -> int | None:
         """Return the server that a satellite is in contact with first, now or later, if any."""
-        return self.fleet.network.next_server(self.t, satellite)
+        return self.fleet.topology.next_server(self.t, satellite)
 
     def neighbours(self, satellite: int) -> list[int]:
         """Active satellites that have a link to this one."""
-        return self.fleet.network.neighbours(self.t, satellite)
+        return self.fleet.topology.neighbours(self.t, satellite)
 
-    def window(self, a: int, b: int) -> Window | None:
-        """Return the contact of two nodes that is under way or comes next: orbits are known."""
-        linked = self.fleet.network.linked_from(self.t, a, b)
-        if not linked.any():
-            return None
-        begin = int(linked.argmax())
-        lost = np.flatnonzero(~linked[begin:])
-        end = begin + int(lost[0]) if len(lost) else len(linked)
-        return Window(self.t + begin, self.t + end)
+    def window(self, a: int, b: int, seconds: float = 0.0) -> Window | None:
+        """Return the contact of two nodes that is under way or comes next: orbits are known.
+
+        The first that lasts for so many seconds from now on, or from its begin; None if there is
+        none. Nodes that are always linked while active have one until an event or the schedule
+        ends it.
+        """
+        return self.fleet.topology.window(self.t, a, b, seconds)
+
+    def transfer_s(self, a: int, b: int, values: int | None = None) -> float:
+        """Seconds that values take over the link from a to b: those of a model unless given."""
+        self.fleet.topology.require_nodes(a, b)
+        values = self.fleet.layout.size if values is None else values
+        return self.fleet.network.seconds(a, b, BYTES_PER_PARAMETER * values)
 
     # --- Messages -------------------------------------------------------------------------------
 
     def send(
-        self, source: int, target: int, vector: Vector, *, wait: bool = False, **about: Fact
+        self,
+        source: int,
+        target: int,
+        vector: Vector,
+        *,
+        route: Sequence[int] | None = None,
+        part: Part | None = None,
+        announce: bool = False,
+        channel: Channel = EXACT,
+        wait: bool = False,
+        **about: Fact,
     ) -> int | None:
         """Send a vector, with facts written on it; return the slot in which it arrives.
 
-        Without a link in this slot, `wait` keeps it where it is until the next contact; None if
-        there is none any more. Without `wait` it is a `LinkError`; with ideal links it arrives all
-        the same and is counted as unlinked. Servers reach each other at any time, at no cost.
+        Without a link in this slot, or without the time for it, `wait` keeps it where it is until
+        the next contact; None if there is none any more. Without `wait` it is a `LinkError`; with
+        ideal links it arrives all the same and is counted as unlinked. Servers reach each other at
+        any time, at no cost.
+
+        `route` names the nodes in between, which store and forward it: it passes over each link in
+        the first slot in which that is possible, over several in one slot if they exist, and is
+        counted on each. Only the values of `part`, a slice or a mask, travel and are counted;
+        `announce` also counts the mask, a bit per parameter, for a receiver that does not know it.
+        `channel` decides what arrives and how many bytes that takes.
         """
-        return self.fleet.network.send(self.t, source, target, vector, wait, about)
+        return self.fleet.network.send(
+            self.t,
+            source,
+            target,
+            vector,
+            route=route or (),
+            part=part,
+            announce=announce,
+            channel=channel,
+            wait=wait,
+            about=about,
+        )
 
     def inbox(self, node: int) -> list[Mail]:
         """Take what has arrived at a node."""
@@ -138,7 +178,7 @@ class Now:
 
         `purpose` is a number that distinguishes several trainings of one slot.
         """
-        self.fleet.network.require_satellite(satellite)
+        self.fleet.topology.require_satellite(satellite)
         epochs = self.fleet.plan.epochs if epochs is None else epochs
         if self.fleet.onboard is not None:
             orbit = int(self.fleet.orbit_of_satellite[satellite])

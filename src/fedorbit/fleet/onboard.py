@@ -11,11 +11,14 @@ exists, whenever in the round the Sun shines.
 - If a round asks for more passes than there are, all that a satellite has to do in it is cut by
   the same share, to whole epochs, and to one where that would be none and there is enough for it;
   what rounding leaves over is for later intra-orbit rounds, or stays in the battery.
-- An orbit waits for its slowest satellite before it exchanges models.
+- Every satellite has a clock of its own, so that it does not matter in which calls or in which
+  order satellites are asked to train. Before an orbit exchanges models all of it waits for the
+  slowest; time is kept free for that where an exchange is known to follow.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
@@ -159,13 +162,19 @@ class Onboard:
     def _start_round(self) -> None:
         self._charge_j: Floats = np.array(self._tally.charge_j)
         self._drawn_j: Floats = np.zeros_like(self._charge_j)
-        self._elapsed_s = [0.0] * len(self._first_of_orbit)
+        self._clock_s: Floats = np.zeros(len(self._samples))
+        self._reserved_s: list[list[float]] = [[] for _ in self._first_of_orbit]
         self._samples_trained = [0] * len(self._first_of_orbit)
         self._able = self._who_is_able(self._tally.round, self._charge_j)
 
+    def _elapsed_s(self) -> list[float]:
+        """Time on board of each orbit in this round: that of the satellite that ends last."""
+        elapsed: list[float] = np.maximum.reduceat(self._clock_s, self._first_of_orbit).tolist()
+        return elapsed
+
     def _end_round(self) -> None:
         tally, power = self._tally, self.hardware.power
-        for orbit, elapsed_s in enumerate(self._elapsed_s):
+        for orbit, elapsed_s in enumerate(self._elapsed_s()):
             tally.onboard_s[orbit] = max(tally.onboard_s[orbit], elapsed_s)
             tally.longest_s[orbit] = max(tally.longest_s[orbit], elapsed_s)
             tally.busy_rounds[orbit] += elapsed_s > 0.0
@@ -213,42 +222,52 @@ class Onboard:
         """
         return 2 * transfer_s(BYTES_PER_PARAMETER * values, self.hardware.isl_mbps)
 
-    def grant(
-        self, wave: Sequence[list[LocalJob]], satellites_of_orbit: Ints
-    ) -> list[list[LocalJob]]:
+    @contextmanager
+    def exchange_to_come(
+        self, orbit: int, values: float, others: int, times: int
+    ) -> Iterator[None]:
+        """Keep time free for exchanges of an orbit that will follow, while this lasts."""
+        reserved_s = times * others * self.exchange_s(values)
+        of_round = self._reserved_s[orbit]
+        of_round.append(reserved_s)
+        try:
+            yield
+        finally:
+            of_round.remove(reserved_s)
+
+    def grant(self, jobs: Sequence[LocalJob]) -> list[LocalJob]:
         """Cut jobs that begin together to what satellites can do, and book time and energy.
 
-        Each list holds the jobs of one orbit; an orbit may have several, such as Ditto's two.
+        A satellite does its jobs one after the other, beside those of all other satellites.
         """
-        granted = [list(jobs) for jobs in wave]
-        places: dict[int, list[int]] = {}
-        for place, jobs in enumerate(wave):
-            places.setdefault(int(self._orbit_of_satellite[jobs[0].satellite]), []).append(place)
-        for orbit, mine in places.items():
-            neighbours = int(satellites_of_orbit[orbit]) - 1
-            rations = self._rations(orbit, [wave[place] for place in mine], neighbours)
-            for place in mine:
-                granted[place] = [
-                    replace(job, epochs=rations[job.satellite].of(job.epochs))
-                    for job in wave[place]
-                ]
-                for job in granted[place]:
-                    self._book(orbit, job)
-                self._elapsed_s[orbit] += max(map(self.training_s, granted[place]))
+        rations = self._rations(jobs)
+        granted = [replace(job, epochs=rations[job.satellite].of(job.epochs)) for job in jobs]
+        for job in granted:
+            self._draw(job)
+            self._clock_s[job.satellite] += self.training_s(job)
+            orbit = int(self._orbit_of_satellite[job.satellite])
+            self._samples_trained[orbit] += job.epochs * int(self._samples[job.satellite])
+            self.count(orbit, job.rule.passes * job.epochs)
         return granted
 
     def grant_begun(self, t: int, jobs: Sequence[LocalJob]) -> list[LocalJob]:
         """Cut jobs that may take longer than a round to what batteries can pay for now.
 
-        They are not on the round's clock: no deadline cuts them, and no orbit waits for them.
+        They are not on the round's clock: no deadline cuts them, and no orbit waits for them. Their
+        energy is set aside now; their epochs are done when they end (`count`).
         """
         self.begin(t)
         granted = []
         for job in jobs:
             job = replace(job, epochs=min(job.epochs, self._affordable(job)))
-            self._book(int(self._orbit_of_satellite[job.satellite]), job)
+            self._draw(job)
             granted.append(job)
         return granted
+
+    def count(self, orbit: int, epochs: int) -> None:
+        """Note epochs that a satellite of an orbit has done, times passes."""
+        self._tally.epochs_done[orbit] += epochs
+        self._tally.done += epochs
 
     def _affordable(self, job: LocalJob) -> int:
         """Epochs of a job that the satellite's charge pays for."""
@@ -264,42 +283,44 @@ class Onboard:
         return float(images / self.hardware.samples_per_s[job.satellite])
 
     def exchange(self, orbit: int, values: int, others: int) -> None:
-        """Book the time that the satellites of an orbit take to bring their values together."""
-        self._elapsed_s[orbit] += others * self.exchange_s(values)
+        """Book the time that the satellites of an orbit take to bring their values together.
 
-    def _rations(
-        self, orbit: int, groups: list[list[LocalJob]], neighbours: int
-    ) -> dict[int, "_Ration"]:
+        All of them wait for the slowest.
+        """
+        mine = self._orbit_of_satellite == orbit
+        self._clock_s[mine] = self._clock_s[mine].max() + others * self.exchange_s(values)
+
+    def _rations(self, jobs: Sequence[LocalJob]) -> dict[int, "_Ration"]:
         """What each satellite can do of all that it is asked for in the rest of the round."""
-        hardware, power = self.hardware, self.hardware.power
         wanted_s: dict[int, float] = defaultdict(float)
         one_each_s: dict[int, float] = defaultdict(float)
-        left_s = hardware.round_s - self._elapsed_s[orbit] if hardware.deadline else np.inf
-        for jobs in groups:
-            times = 1 + jobs[0].to_come
-            left_s -= times * neighbours * self.exchange_s(jobs[0].rule.exchanged(self._parameters))
-            for job in jobs:
-                wanted_s[job.satellite] += self.training_s(job) * (1 + job.to_come)
-                one_each_s[job.satellite] += self.training_s(replace(job, epochs=1))
+        for job in jobs:
+            wanted_s[job.satellite] += self.training_s(job) * (1 + job.to_come)
+            one_each_s[job.satellite] += self.training_s(replace(job, epochs=1))
         rations = {}
         for satellite, training_s in wanted_s.items():
-            can_s = left_s
-            if power is not None:
-                left_j = self._charge_j[satellite] - self._drawn_j[satellite]
-                can_s = min(can_s, left_j / power.training_w)
-            can_s = max(can_s, 0.0)
+            can_s = self._left_s(satellite)
             rations[satellite] = _Ration(
                 share=can_s / training_s if training_s else 1.0,
                 least=int(can_s * (1.0 + ROUNDING) >= one_each_s[satellite]),
             )
         return rations
 
-    def _book(self, orbit: int, job: LocalJob) -> None:
+    def _left_s(self, satellite: int) -> float:
+        """Seconds of training for which a satellite has time and charge in this round."""
+        hardware, power = self.hardware, self.hardware.power
+        left_s = np.inf
+        if hardware.deadline:
+            reserved_s = sum(self._reserved_s[int(self._orbit_of_satellite[satellite])])
+            left_s = hardware.round_s - self._clock_s[satellite] - reserved_s
+        if power is not None:
+            left_j = self._charge_j[satellite] - self._drawn_j[satellite]
+            left_s = min(left_s, left_j / power.training_w)
+        return float(max(left_s, 0.0))
+
+    def _draw(self, job: LocalJob) -> None:
         if self.hardware.power is not None:
             self._drawn_j[job.satellite] += self.hardware.power.training_w * self.training_s(job)
-        self._tally.epochs_done[orbit] += job.rule.passes * job.epochs
-        self._tally.done += job.rule.passes * job.epochs
-        self._samples_trained[orbit] += job.epochs * int(self._samples[job.satellite])
 
     # --- Records and checkpoints ------------------------------------------------------------------
 

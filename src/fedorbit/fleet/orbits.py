@@ -4,11 +4,13 @@ The satellites of an orbit reach each other, and the ground reaches an orbit thr
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedorbit.errors import LinkError
+from fedorbit.fleet.ledger import BYTES_PER_PARAMETER
 from fedorbit.fleet.roster import Ints, Roster
 from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import LocalJob, Trained
@@ -135,10 +137,20 @@ class OrbitTier:
         A training program, to be used with `yield from`; takes what `jobs` takes.
         """
         jobs = self.jobs(orbit, start, **settings)
-        trained = yield jobs
+        with self._exchange_to_come(orbit, jobs):
+            trained = yield jobs
         if any(result.steps for result in trained):
             self.exchange(orbit, jobs[0].rule.exchanged(self.fleet.layout.size))
         return trained
+
+    def _exchange_to_come(self, orbit: int, jobs: list[LocalJob]) -> AbstractContextManager[None]:
+        """Keep time on board free for the exchanges after these jobs, and those like them."""
+        if self.fleet.onboard is None or not jobs:
+            return nullcontext()
+        values = jobs[0].rule.exchanged(self.fleet.layout.size)
+        return self.fleet.onboard.exchange_to_come(
+            orbit, values, self._others(orbit), 1 + jobs[0].to_come
+        )
 
     def exchange(self, orbit: int, values: int | None = None) -> None:
         """Bring vectors of all satellites together and hand the result back, over ISLs.
@@ -147,10 +159,14 @@ class OrbitTier:
         length of each, that of a model unless given.
         """
         values = self.fleet.layout.size if values is None else values
-        others = int(self._roster.satellites_of_orbit[orbit]) - 1
-        self.fleet.ledger.book("isl", 2 * others * values)
+        others = self._others(orbit)
+        self.fleet.ledger.book("isl", BYTES_PER_PARAMETER * 2 * others * values)
         if self.fleet.onboard is not None:
             self.fleet.onboard.exchange(orbit, values, others)
+
+    def _others(self, orbit: int) -> int:
+        """Active satellites of an orbit but the first."""
+        return int(self._roster.satellites_of_orbit[orbit]) - 1
 
     def effort(self, orbit: int, planned: int) -> float:
         """Epochs per sample that an orbit did in this round, of those planned."""
@@ -163,13 +179,13 @@ class OrbitTier:
     def upload(self, orbit: int, model: Vector) -> Vector:
         """Send a model from an orbit to the ground and return what arrives there."""
         linked = self._has_link(orbit, "upload its model")
-        self.fleet.ledger.book("to_ground", model.size, linked)
+        self.fleet.ledger.book("to_ground", BYTES_PER_PARAMETER * model.size, linked)
         return model
 
     def download(self, orbit: int, model: Vector) -> Vector:
         """Send a model from the ground to an orbit and return what arrives there."""
         linked = self._has_link(orbit, "receive a model")
-        self.fleet.ledger.book("from_ground", model.size, linked)
+        self.fleet.ledger.book("from_ground", BYTES_PER_PARAMETER * model.size, linked)
         return model
 
     def _has_link(self, orbit: int, what: str) -> bool:

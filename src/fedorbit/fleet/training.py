@@ -5,9 +5,9 @@ is something that a method asks for, not something that training implies.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -50,6 +50,34 @@ class Finished:
         return self.trained.model - self.start
 
 
+@dataclass(frozen=True, eq=False)
+class _Begun:
+    """A job under way, and what is booked when it ends."""
+
+    work: Finished
+    images: int
+    epochs: int
+    booked: bool = False
+
+
+class _SlotEpochs:
+    """Epochs of each satellite in one slot: those of an orbit are its busiest satellite's."""
+
+    def __init__(self) -> None:
+        self._slot = -1
+        self._done: Counter[tuple[int, int]] = Counter()
+        self._most: Counter[int] = Counter()
+
+    def add(self, slot: int, orbit: int, satellite: int, epochs: int) -> int:
+        """Add to a satellite's epochs; return by how many those of its orbit grow."""
+        if slot != self._slot:
+            self._slot, self._done, self._most = slot, Counter(), Counter()
+        self._done[orbit, satellite] += epochs
+        growth = max(self._done[orbit, satellite] - self._most[orbit], 0)
+        self._most[orbit] += growth
+        return growth
+
+
 class Training:
     """Runs jobs on the engine, limited by what is on board where that is modelled."""
 
@@ -66,7 +94,8 @@ class Training:
         self._orbit_of_satellite = orbit_of_satellite
         self._round_s = round_s
         self._ledger = ledger
-        self._under_way: list[Finished] = []
+        self._under_way: list[_Begun] = []
+        self._epochs = _SlotEpochs()
         self._keeper = Keeper()
 
     # --- Within a slot --------------------------------------------------------------------------
@@ -107,21 +136,18 @@ class Training:
         self, asked: dict[int, list[LocalJob]], onboard: Onboard
     ) -> dict[int, list[LocalJob]]:
         """Cut jobs to what satellites can do, and book them; pooled ones are not on board."""
-        granted = {key: list(jobs) for key, jobs in asked.items()}
         for jobs in asked.values():
             self._require_free(jobs)
-        parts: dict[tuple[int, int], list[int]] = defaultdict(list)  # of a program, by orbit
-        for key, jobs in asked.items():
-            for number, job in enumerate(jobs):
-                if not self._is_pooled(job):
-                    parts[key, int(self._orbit_of_satellite[job.satellite])].append(number)
-        wave = [[asked[key][number] for number in numbers] for (key, _), numbers in parts.items()]
-        if wave:
-            roster = self._rosters.at(wave[0][0].key[0])
-            cut = onboard.grant(wave, roster.satellites_of_orbit)
-            for ((key, _), numbers), jobs in zip(parts.items(), cut, strict=True):
-                for number, job in zip(numbers, jobs, strict=True):
-                    granted[key][number] = job
+        granted = {key: list(jobs) for key, jobs in asked.items()}
+        places = [
+            (key, number)
+            for key, jobs in asked.items()
+            for number, job in enumerate(jobs)
+            if not self._is_pooled(job)
+        ]
+        cut = onboard.grant([asked[key][number] for key, number in places])
+        for (key, number), job in zip(places, cut, strict=True):
+            granted[key][number] = job
         for jobs in granted.values():
             self._book([job for job in jobs if job.epochs])
         return granted
@@ -139,18 +165,22 @@ class Training:
             return result
 
     def _book(self, jobs: Sequence[LocalJob]) -> None:
-        """Book jobs: samples of each, and for every orbit the epochs of its longest."""
-        epochs: dict[int, int] = defaultdict(int)
+        """Book jobs within a slot; pooled ones count for all orbits that are active."""
         for job in jobs:
-            roster = self._rosters.at(job.key[0])
+            t, images, epochs = job.key[0], self._images(job), job.rule.passes * job.epochs
             pooled = self._is_pooled(job)
-            samples = roster.samples.sum() if pooled else roster.samples[job.satellite]
-            self._ledger.samples_trained += job.images(int(samples))
-            orbits = roster.orbits if pooled else [int(self._orbit_of_satellite[job.satellite])]
+            orbits = self._rosters.at(t).orbits if pooled else [self._orbit_of(job.satellite)]
+            self._ledger.samples_trained += images
             for orbit in orbits:
-                epochs[orbit] = max(epochs[orbit], job.rule.passes * job.epochs)
-        for orbit, most in epochs.items():
-            self._ledger.epochs[orbit] += most
+                self._ledger.epochs[orbit] += self._epochs.add(t, orbit, job.satellite, epochs)
+
+    def _images(self, job: LocalJob) -> int:
+        """How many images a job trains on."""
+        samples = self._rosters.at(job.key[0]).samples
+        return job.images(int(samples.sum() if self._is_pooled(job) else samples[job.satellite]))
+
+    def _orbit_of(self, satellite: int) -> int:
+        return int(self._orbit_of_satellite[satellite])
 
     def _require_free(self, jobs: Sequence[LocalJob]) -> None:
         """Refuse jobs within a slot of satellites that are away, or have one under way."""
@@ -160,8 +190,8 @@ class Training:
             self._require_active(job)
             t = job.key[0]
             if any(
-                work.satellite == job.satellite and not self._has_ended(work, t)
-                for work in self._under_way
+                begun.work.satellite == job.satellite and not self._has_ended(begun.work, t)
+                for begun in self._under_way
             ):
                 raise ModelError(
                     f"satellite {job.satellite} cannot train within round {t}: it has a job under "
@@ -192,13 +222,32 @@ class Training:
         if self._onboard is not None:
             jobs = self._onboard.grant_begun(t, jobs)
         working = [job for job in jobs if job.epochs]
-        self._book(working)
         done = iter(self._engine.run({0: batch(working)})[0])
         for job, facts in zip(jobs, notes, strict=True):
             trained = self._kept(next(done) if job.epochs else Trained.untouched(job))
             start = self._keeper.keep(job.start)
-            end_s = self._end_s(t, job)
-            self._under_way.append(Finished(job.satellite, start, trained, t, end_s, facts))
+            work = Finished(job.satellite, start, trained, t, self._end_s(t, job), facts)
+            epochs = job.rule.passes * job.epochs
+            self._under_way.append(_Begun(work, self._images(job), epochs))
+        self.settle(t)
+
+    def settle(self, t: int) -> None:
+        """Book jobs that end in slot t or have ended before; nothing happens if they are booked.
+
+        What a lost satellite does not finish is thus never counted as trained. Satellites leave
+        between slots, so that a job that ends in a slot is known to as the slot begins.
+        """
+        self._under_way = [self._settled(begun, t) for begun in self._under_way]
+
+    def _settled(self, begun: "_Begun", t: int) -> "_Begun":
+        if begun.booked or begun.work.end_s > (t + 1) * self._round_s:
+            return begun
+        satellite, orbit = begun.work.satellite, self._orbit_of(begun.work.satellite)
+        self._ledger.samples_trained += begun.images
+        self._ledger.epochs[orbit] += self._epochs.add(t, orbit, satellite, begun.epochs)
+        if self._onboard is not None:
+            self._onboard.count(orbit, begun.epochs)
+        return replace(begun, booked=True)
 
     def _require_begun(self, jobs: Sequence[LocalJob], about: Sequence[Mapping[str, Any]]) -> None:
         """Refuse what cannot be begun before anything is trained or booked."""
@@ -220,7 +269,8 @@ class Training:
 
         A satellite trains nothing while it is inactive.
         """
-        busy = [work.end_s for work in self._under_way if work.satellite == job.satellite]
+        works = (begun.work for begun in self._under_way)
+        busy = [work.end_s for work in works if work.satellite == job.satellite]
         seconds = 0.0 if self._onboard is None else self._onboard.training_s(job)
         begin_s = max([t * self._round_s, *busy])
         activity = self._rosters.activity
@@ -244,8 +294,8 @@ class Training:
         def is_here(work: Finished) -> bool:
             return self._has_ended(work, t) and bool(active[work.satellite])
 
-        ended = [work for work in self._under_way if is_here(work)]
-        self._under_way = [work for work in self._under_way if not is_here(work)]
+        ended = [begun.work for begun in self._under_way if is_here(begun.work)]
+        self._under_way = [begun for begun in self._under_way if not is_here(begun.work)]
         return sorted(ended, key=lambda work: (work.end_s, work.satellite))
 
     def _has_ended(self, work: Finished, t: int) -> bool:
@@ -254,7 +304,7 @@ class Training:
 
     def is_busy(self, satellite: int) -> bool:
         """Tell whether a satellite has a job under way, or one whose result was not collected."""
-        return any(work.satellite == satellite for work in self._under_way)
+        return any(begun.work.satellite == satellite for begun in self._under_way)
 
     # --- Checkpoints ----------------------------------------------------------------------------
 
@@ -262,8 +312,8 @@ class Training:
         """Return jobs under way for a checkpoint: plain values, and arrays by name."""
         shelf = Shelf("job")
         jobs = []
-        for work in self._under_way:
-            trained = work.trained
+        for begun in self._under_way:
+            work, trained = begun.work, begun.work.trained
             # Numbers too are arrays there: to the last bit, and also where one is not finite.
             extra = {name: shelf.put(np.asarray(value)) for name, value in trained.extra.items()}
             jobs.append(
@@ -276,21 +326,23 @@ class Training:
                     "model": shelf.put(trained.model),
                     "steps": trained.steps,
                     "extra": extra,
+                    "images": begun.images,
+                    "epochs": begun.epochs,
+                    "booked": begun.booked,
                 }
             )
         return jobs, shelf.arrays
 
     def restore(self, jobs: list[dict[str, Any]], arrays: Arrays) -> None:
         """Continue with the jobs that a checkpoint kept."""
-        self._under_way = []
+        self._under_way, self._epochs = [], _SlotEpochs()
         for job in jobs:
             extra = {name: arrays[place] for name, place in job["extra"].items()}
             trained = self._kept(Trained(arrays[job["model"]], job["steps"], extra))
             start, about = self._keeper.keep(arrays[job["start"]]), dict(job["about"])
             end_s = math.inf if job["end_s"] is None else job["end_s"]
-            self._under_way.append(
-                Finished(job["satellite"], start, trained, job["begun"], end_s, about)
-            )
+            work = Finished(job["satellite"], start, trained, job["begun"], end_s, about)
+            self._under_way.append(_Begun(work, job["images"], job["epochs"], job["booked"]))
 
 
 def batch(jobs: list[LocalJob]) -> Program[list[Trained]]:

@@ -10,7 +10,7 @@ contact and passes all derive from it.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,29 +28,22 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Window:
-    """When two nodes are in contact; the begin is no earlier than was asked for."""
+class Window(NamedTuple):
+    """When two nodes are in contact, in seconds since the run's start."""
 
     begin_s: float
+    """No earlier than was asked for."""
     end_s: float
-    range_km: float
 
 
-@dataclass(frozen=True, eq=False)
-class Meetings:
-    """Contacts with servers in a period, by time and then by satellite."""
+class Contact(NamedTuple):
+    """A contact of a satellite with a server, or the part of it that lies in a period."""
 
-    time_s: Floats
-    """Begin of the contact, or of the period if the contact has begun before."""
-    satellite: NDArray[np.int32]
-    server: NDArray[np.int32]
-    """From 0, not the number of its node."""
-    left_s: Floats
-    """From then to the end of the contact, which can lie beyond the period."""
-
-    def __len__(self) -> int:
-        return len(self.time_s)
+    satellite: int
+    server: int
+    """Number of its node."""
+    begin_s: float
+    end_s: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,28 +119,35 @@ class ContactPlan:
         begun = plan.first[plan.begin_s < until_s]
         return np.bincount(orbit_of_satellite[begun], minlength=int(orbit_of_satellite[-1]) + 1)
 
-    def meetings(self, begin_s: float, end_s: float) -> Meetings:
-        """Contacts with servers in a period, such as a round."""
+    def during(self, begin_s: float, end_s: float) -> list[Contact]:
+        """Return contacts with servers in a period, cut to it, by begin, satellite and server."""
         plan = self.with_servers
-        chosen = np.flatnonzero((plan.begin_s < end_s) & (plan.end_s > begin_s))
-        time_s = np.maximum(plan.begin_s[chosen], begin_s)
-        order = np.lexsort((plan.second[chosen], plan.first[chosen], time_s))
-        chosen, time_s = chosen[order], time_s[order]
-        return Meetings(
-            time_s, plan.first[chosen], plan.server[chosen], plan.end_s[chosen] - time_s
-        )
+        begun = int(np.searchsorted(plan.begin_s, end_s))
+        chosen = np.flatnonzero(plan.end_s[:begun] > begin_s)
+        nodes = plan.first[chosen].tolist(), plan.second[chosen].tolist()
+        begins = np.maximum(plan.begin_s[chosen], begin_s).tolist()
+        ends = np.minimum(plan.end_s[chosen], end_s).tolist()
+        found = map(Contact, *nodes, begins, ends)
+        return sorted(found, key=lambda contact: (contact.begin_s, *contact))
 
-    def window(self, a: int, b: int, after_s: float) -> Window | None:
-        """Return the contact of two nodes at a moment, or else the next; None if none is left."""
+    def between(self, a: int, b: int) -> tuple[Floats, Floats]:
+        """Begins and ends of all contacts of two nodes, by time."""
         keys, order = self._by_pair
         key = min(a, b) * (self.satellites + self.servers) + max(a, b)
         mine = order[np.searchsorted(keys, key) : np.searchsorted(keys, key, side="right")]
-        later = mine[self.end_s[mine] > after_s]
-        if not len(later):
+        return self.begin_s[mine], self.end_s[mine]
+
+    def window(self, a: int, b: int, after_s: float, seconds: float = 0.0) -> Window | None:
+        """Return the contact of two nodes at a moment, or else the next; None if none is left.
+
+        One that lasts for less than so many seconds from that moment on is passed over.
+        """
+        begins_s, ends_s = self.between(a, b)
+        begins_s = np.maximum(begins_s, after_s)
+        chosen = np.flatnonzero((ends_s > after_s) & (ends_s - begins_s >= seconds))
+        if not len(chosen):
             return None
-        i = int(later[0])
-        begin_s = max(float(self.begin_s[i]), after_s)
-        return Window(begin_s, float(self.end_s[i]), float(self.range_km[i]))
+        return Window(float(begins_s[chosen[0]]), float(ends_s[chosen[0]]))
 
     @cached_property
     def _by_pair(self) -> tuple[Ints, Ints]:
@@ -205,6 +205,31 @@ def plan_of(
         kind=kinds_of_servers(places)[contacts.station],
         range_km=contacts.range_km,
     )
+
+
+def plan_of_slots(in_contact: Flags, slot_s: float) -> ContactPlan:
+    """Return the plan of contacts that fill whole slots, of `in_contact[slot, satellite, server]`.
+
+    Without geometry, such as in tests: servers are on the ground, and ranges are not known.
+    """
+    slots, satellites, servers = in_contact.shape
+    held = np.zeros((slots + 2, satellites, servers), dtype=np.int8)
+    held[1:-1] = in_contact
+    change = np.diff(held, axis=0).transpose(1, 2, 0)
+    satellite, server, begin = np.nonzero(change == 1)
+    end = np.nonzero(change == -1)[2]
+    plan = ContactPlan(
+        satellites=satellites,
+        servers=servers,
+        horizon_s=slots * slot_s,
+        first=satellite.astype(np.int32),
+        second=(satellites + server).astype(np.int32),
+        begin_s=begin.astype(np.float64) * slot_s,
+        end_s=end.astype(np.float64) * slot_s,
+        kind=np.full(len(begin), KINDS.index("ground"), dtype=np.uint8),
+        range_km=np.full(len(begin), np.nan),
+    )
+    return plan._select(np.lexsort((plan.second, plan.first, plan.begin_s)))
 
 
 def kinds_of_servers(places: Sequence[Place]) -> NDArray[np.uint8]:

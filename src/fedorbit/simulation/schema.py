@@ -257,8 +257,28 @@ Facts = dict[str, bool | int | float | str]
 
 
 @with_config(STRICT)
+class HopShape(TypedDict):
+    """A link that a message has still to pass over, and when it will have."""
+
+    source: Count
+    target: Count
+    slot: Count
+    linked: bool
+
+
+@with_config(STRICT)
+class TakenShape(TypedDict):
+    """Seconds of a contact that messages take in a slot."""
+
+    first: Count
+    second: Count
+    slot: Count
+    seconds: float
+
+
+@with_config(STRICT)
 class MailShape(TypedDict):
-    """A message under way; `payload` names its array."""
+    """A message under way; `payload` names its array, and `part` that of a mask."""
 
     source: Count
     target: Count
@@ -266,7 +286,10 @@ class MailShape(TypedDict):
     sent: Count
     arrival: Count
     about: Facts
-    moved: bool
+    size: Count
+    part: str | Annotated[list[Count], Len(2, 2)] | None
+    size_bytes: Count
+    hops: list[HopShape]
 
 
 @with_config(STRICT)
@@ -281,6 +304,9 @@ class JobShape(TypedDict):
     model: str
     steps: Count
     extra: dict[str, str]
+    images: Count
+    epochs: Count
+    booked: bool
 
 
 @with_config(STRICT)
@@ -289,6 +315,7 @@ class SpentShape(TypedDict):
 
     ledger: LedgerShape
     mail: list[MailShape]
+    contact_s: NotRequired[list[TakenShape]]
     jobs: list[JobShape]
     onboard: NotRequired[TallyShape]
     seconds: float

@@ -1,7 +1,7 @@
 """Everything that a configuration fixes before the first round; shared by its methods."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +17,7 @@ from fedorbit.build import (
     build_partition,
     build_places,
     build_plan,
+    build_rates,
     build_schedule,
     build_service,
     has_rates,
@@ -66,8 +67,6 @@ class World:
     data: TrainingData
     initial_model: NDArray[np.float32]
     activity: Activity
-    in_contact: Callable[[], NDArray[np.bool_]]
-    """Contacts `[round, satellite, station]` of orbits in the schedule; sampled when needed."""
     hardware: Hardware | None = None
     """Speed and power on board, where the configuration has them."""
     service: Service | None = None
@@ -157,8 +156,7 @@ class World:
             orbit_of_satellite=self.partition.orbit_of_satellite,
             class_counts=self.partition.train_counts(self.data.labels, self.spec.classes),
             visible=self.schedule.visible,
-            servers=len(self.config.stations),
-            in_contact=self.in_contact,
+            contacts=self.active_plan,
             activity=self.activity,
             tau_max=self.tau_max,
             plan=TrainingPlan(
@@ -171,6 +169,8 @@ class World:
             ),
             links=self.config.run.links,
             round_s=self.config.schedule.round_s,
+            seed=self.config.seed,
+            rates=build_rates(self.config),
             hardware=self.hardware,
             needs=needs,
         )
@@ -234,22 +234,9 @@ def build_world(
         ),
         initial_model=spec.initial_vector(config.seed),
         activity=activity,
-        in_contact=lambda: _contacts(active_plan, schedule, constellation.orbit_of_satellite),
         hardware=build_hardware(config, constellation, progress),
         service=service,
     )
-
-
-def _contacts(
-    plan: ContactPlan, schedule: Schedule, orbit_of_satellite: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Return which server sees which satellite as a round begins, `[round, satellite, server]`.
-
-    Where links have rates, a round that is too short for its orbit is no contact of its satellites.
-    """
-    seen = plan.visible(schedule.times_s)
-    seen &= schedule.visible[:, orbit_of_satellite, None]
-    return seen
 
 
 def model_bytes(config: Config) -> int:

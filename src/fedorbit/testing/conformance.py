@@ -13,6 +13,7 @@ from fedorbit.simulation.world import World
 from fedorbit.testing import worlds
 from fedorbit.testing.playing import (
     Snapshot,
+    blanked_messages,
     counted_messages,
     play,
     reached,
@@ -102,6 +103,15 @@ class MethodConformance:
     def test_resumes_from_any_round(self) -> None:
         """What was saved and loaded, mail and jobs under way included, leads to the same bits."""
         self.check_resuming(self.world())
+
+    def test_resumes_over_slow_links(self) -> None:
+        """Messages that take longer than a contact, and those that wait for them, are kept.
+
+        Methods that send no single messages have none.
+        """
+        world = self.world(model_s=450.0)
+        if any("contact_s" in snapshot.world for snapshot in snapshots(self.method, world)):
+            self.check_resuming(world)
 
     def check_resuming(self, world: World) -> None:
         """Compare a run with those that begin from each of its snapshots, saved and loaded."""
@@ -208,6 +218,32 @@ class MethodConformance:
                     )
                     had_effect |= differ(true, other)
         assert had_effect, "the change of images must have had an effect at all"
+
+    def test_news_travel_in_messages_only(self) -> None:
+        """What a satellite learns reaches others in what it sends, and not beside it.
+
+        What the satellites of its orbit send is replaced by values of the first model. Then no
+        change of its images may reach another node, except in an exchange within the orbit. A
+        method that sends a few values and takes the others from its state is caught.
+        """
+        if not self.uses_links:
+            return
+        world = self.world(links="causal")
+        with worlds.fleet_of(world) as fleet:
+            rows = nodes_served(self.method, fleet)
+        for orbit, satellite in enumerate(self.with_most_samples(world)):
+            changed = worlds.with_inverted_images(world, [satellite])
+            with blanked_messages(orbit, world.initial_model) as exchanges:
+                played, altered = (snapshots(self.method, one) for one in (world, changed))
+            known = set(worlds.members(world, orbit)) if exchanges else {satellite}
+            unknown = [row for row, nodes in enumerate(rows) if not nodes & known]
+            for true, other in zip(played, altered, strict=True):
+                np.testing.assert_array_equal(
+                    self.method.models(true.state)[unknown],
+                    self.method.models(other.state)[unknown],
+                    err_msg=f"round {other.round - 1}: models {unknown} ({self.method.serves}) "
+                    f"know what satellite {satellite} learns, and no message holds it",
+                )
 
     def with_most_samples(self, world: World) -> Iterator[int]:
         """One satellite of each orbit."""

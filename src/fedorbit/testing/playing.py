@@ -1,18 +1,23 @@
 """Play methods round by round, with all that a checkpoint keeps, and follow what moves."""
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import safetensors.numpy
 
-from fedorbit.fleet import BYTES_PER_PARAMETER, Fleet
+from fedorbit.fleet import BYTES_PER_PARAMETER, Channel, Fleet
+from fedorbit.fleet.facts import plain
 from fedorbit.fleet.network import Network
 from fedorbit.fleet.orbits import OrbitTier
 from fedorbit.learning.parameters import Vector
+from fedorbit.learning.parts import Part
 from fedorbit.methods.base import Method, State
 from fedorbit.simulation.world import World
 from fedorbit.testing.worlds import fleet_of
@@ -67,10 +72,10 @@ def reached(fleet: Fleet, source: int, begin: int) -> list[set[int]]:
     """
     nodes = range(fleet.satellites + len(fleet.servers))
     reached_by_round, known = [], {source}
-    for t in range(begin, fleet.network.slots):
+    for t in range(begin, fleet.topology.slots):
         news = set(known)
         while news:
-            heard = {b for b in nodes for a in news if fleet.network.linked(t, a, b)}
+            heard = {b for b in nodes for a in news if fleet.topology.linked(t, a, b)}
             known, news = known | heard, heard - known
         reached_by_round.append(set(known))
     return reached_by_round
@@ -83,30 +88,31 @@ def counted_messages() -> Iterator[dict[str, int]]:
     send, upload, download = Network.send, OrbitTier.upload, OrbitTier.download
     exchange = OrbitTier.exchange
 
-    def count(kind: str, parameters: int, linked: bool = True) -> None:
-        counts[kind if linked else "unlinked"] += BYTES_PER_PARAMETER * parameters
+    def count(kind: str, size_bytes: int, linked: bool = True) -> None:
+        counts[kind if linked else "unlinked"] += size_bytes
 
     def counted_send(
-        network: Network, t: int, source: int, target: int, payload: Vector, *rest: Any
+        network: Network, t: int, source: int, target: int, vector: Vector, **how: Any
     ) -> int | None:
-        arrival = send(network, t, source, target, payload, *rest)
-        if arrival is not None and not (network.is_server(source) and network.is_server(target)):
-            down = "from_ground" if network.is_server(source) else "isl"
-            kind = "to_ground" if network.is_server(target) else down
-            count(kind, payload.size, bool(network.linked(arrival, source, target)))
+        arrival = send(network, t, source, target, vector, **how)
+        if arrival is not None:
+            size_bytes = _message_bytes(vector, **how)
+            for kind, linked in _links_of(network, t, (source, *how["route"], target), how["wait"]):
+                count(kind, size_bytes, linked)
         return arrival
 
     def counted_upload(orbits: OrbitTier, orbit: int, model: Vector) -> Vector:
-        count("to_ground", model.size, orbit in orbits.visible)
+        count("to_ground", BYTES_PER_PARAMETER * model.size, orbit in orbits.visible)
         return upload(orbits, orbit, model)
 
     def counted_download(orbits: OrbitTier, orbit: int, model: Vector) -> Vector:
-        count("from_ground", model.size, orbit in orbits.visible)
+        count("from_ground", BYTES_PER_PARAMETER * model.size, orbit in orbits.visible)
         return download(orbits, orbit, model)
 
     def counted_exchange(orbits: OrbitTier, orbit: int, values: int | None = None) -> None:
         others = len(orbits.satellites(orbit)) - 1
-        count("isl", 2 * others * (orbits.fleet.layout.size if values is None else values))
+        values_each = orbits.fleet.layout.size if values is None else values
+        count("isl", BYTES_PER_PARAMETER * 2 * others * values_each)
         exchange(orbits, orbit, values)
 
     with (
@@ -116,3 +122,61 @@ def counted_messages() -> Iterator[dict[str, int]]:
         mock.patch.object(OrbitTier, "exchange", counted_exchange),
     ):
         yield counts
+
+
+@contextmanager
+def blanked_messages(orbit: int, model: Vector) -> Iterator[list[int]]:
+    """Replace what an orbit and its satellites send by values of a model, while this lasts.
+
+    What still learns of a change in the orbit has not learned it from a message. The list that is
+    yielded grows by one with every exchange among the orbit's satellites, who have then learned.
+    """
+    exchanges: list[int] = []
+    send, upload, exchange = Network.send, OrbitTier.upload, OrbitTier.exchange
+
+    def blanked_send(
+        network: Network, t: int, source: int, target: int, vector: Vector, **how: Any
+    ) -> int | None:
+        if network.topology.orbit_of(source) == orbit:
+            vector = np.resize(model, vector.size)
+            facts = plain(how["about"]).items()
+            how["about"] = {k: 1.0 if isinstance(v, float) else v for k, v in facts}
+        return send(network, t, source, target, vector, **how)
+
+    def blanked_upload(orbits: OrbitTier, source: int, sent: Vector) -> Vector:
+        return upload(orbits, source, np.resize(model, sent.size) if source == orbit else sent)
+
+    def noted_exchange(orbits: OrbitTier, among: int, values: int | None = None) -> None:
+        if among == orbit:
+            exchanges.append(orbits.t)
+        exchange(orbits, among, values)
+
+    with (
+        mock.patch.object(Network, "send", blanked_send),
+        mock.patch.object(OrbitTier, "upload", blanked_upload),
+        mock.patch.object(OrbitTier, "exchange", noted_exchange),
+    ):
+        yield exchanges
+
+
+def _message_bytes(
+    vector: Vector, part: Part | None, announce: bool, channel: Channel, **_: Any
+) -> int:
+    """Bytes of a message: of the values that travel, and of a mask that is announced."""
+    values = vector.size if part is None else vector[part].size
+    is_announced = announce and not isinstance(part, slice | None)
+    return channel.bytes(values) + (math.ceil(vector.size / 8) if is_announced else 0)
+
+
+def _links_of(
+    network: Network, t: int, nodes: Sequence[int], waits: bool
+) -> Iterator[tuple[str, bool]]:
+    """Kinds of the links of a message's way that cost something, and whether each exists.
+
+    A message that waits passes over links that exist.
+    """
+    names = {(False, True): "to_ground", (True, False): "from_ground", (False, False): "isl"}
+    for a, b in pairwise(nodes):
+        ends = network.topology.is_server(a), network.topology.is_server(b)
+        if ends in names:
+            yield names[ends], waits or bool(network.topology.linked(t, a, b))

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.config import Config
-from fedorbit.fleet import ONE_MODEL, Fleet, Needs
+from fedorbit.config.onboard import LinkRatesSection
+from fedorbit.fleet import BYTES_PER_PARAMETER, ONE_MODEL, Fleet, Needs
 from fedorbit.learning.engine import LocalEngine
+from fedorbit.orbits.plan import plan_of_slots
 from fedorbit.simulation.world import World, build_world
 
 ROUNDS = 6
@@ -44,10 +46,12 @@ def small_world(
     backend: str = "auto",
     events: Sequence[dict[str, Any]] = (),
     onboard: dict[str, Any] | None = None,
+    model_s: float | None = None,
 ) -> World:
     """Return a world in which a round takes a blink; inactive orbits are never in view.
 
-    All satellites of an orbit in view are in contact with the first station.
+    All satellites of an orbit in view are in contact with the first station. A model that a
+    satellite sends to it, or receives, takes `model_s` seconds of a contact: none unless given.
     """
     config = Config.model_validate(
         {
@@ -66,14 +70,16 @@ def small_world(
         }
     )
     world = build_world(config)
-    visible = visible & world.orbits_present
-
-    def in_contact() -> NDArray[np.bool_]:
-        stations = np.arange(len(config.stations))
-        return visible[:, world.partition.orbit_of_satellite, None] & (stations == 0)
-
-    schedule = replace(world.schedule, visible=visible)
-    return replace(world, schedule=schedule, in_contact=in_contact)
+    round_s, by_orbit = config.schedule.round_s, world.partition.orbit_of_satellite
+    is_first = np.arange(len(config.stations)) == 0
+    plan = plan_of_slots(visible[:, by_orbit, None] & is_first, round_s)
+    active_plan = plan.restricted(world.activity, round_s)
+    schedule = replace(world.schedule, visible=visible & world.orbits_present)
+    if model_s is not None:  # only now: rates would also decide which rounds serve an orbit
+        mbps = 8 * BYTES_PER_PARAMETER * len(world.initial_model) / 1e6 / model_s
+        rates = LinkRatesSection(to_ground_mbps=mbps, from_ground_mbps=mbps)
+        config = config.model_copy(update={"link_rates": rates})
+    return replace(world, config=config, schedule=schedule, plan=plan, active_plan=active_plan)
 
 
 @contextmanager

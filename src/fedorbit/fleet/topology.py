@@ -1,0 +1,178 @@
+"""Nodes, and which of them have a link when.
+
+Nodes are numbers: satellites 0 to K - 1, then servers (ground stations and platforms). Two nodes
+have a link in a slot if one of their contacts in the plan overlaps it: within a slot nothing is
+ordered. Satellites of one orbit always have one while they are active, as the paper assumes, and
+servers have one over the ground.
+"""
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedorbit.activity import Activity
+from fedorbit.errors import LinkError
+from fedorbit.fleet.roster import Ints
+from fedorbit.orbits.plan import Contact, ContactPlan, Window
+
+Flags = NDArray[np.bool_]
+
+
+class Topology:
+    """Links between satellites and servers, slot by slot and in seconds."""
+
+    def __init__(
+        self,
+        contacts: ContactPlan,
+        orbit_of_satellite: Ints,
+        activity: Activity,
+        slots: int,
+        slot_s: float,
+    ) -> None:
+        """`contacts`: of active satellites only."""
+        self.satellites, self.servers = contacts.satellites, contacts.servers
+        self.slots, self.slot_s = slots, slot_s
+        self._contacts = contacts
+        self._orbit_of_satellite = orbit_of_satellite
+        self._activity = activity
+
+    # --- Nodes ----------------------------------------------------------------------------------
+
+    def is_server(self, node: int) -> bool:
+        """Tell a server from a satellite."""
+        return node >= self.satellites
+
+    def orbit_of(self, node: int) -> int | None:
+        """Return the orbit of a satellite; None for a server."""
+        return None if self.is_server(node) else int(self._orbit_of_satellite[node])
+
+    def active(self, slots: int | Ints, node: int) -> Flags:
+        """Tell in which of the slots a node is active; servers always are."""
+        if self.is_server(node):
+            return np.ones(np.shape(slots), dtype=np.bool_)
+        return self._activity.active(slots, node)
+
+    def require_satellite(self, node: int) -> None:
+        """Refuse the number of something else."""
+        if not 0 <= node < self.satellites:
+            raise LinkError(f"there is no satellite {node}: {self._numbers()}")
+
+    def require_server(self, node: int) -> None:
+        """Refuse the number of something else."""
+        if not self.satellites <= node < self.satellites + self.servers:
+            raise LinkError(f"there is no server {node}: {self._numbers()}")
+
+    def require_nodes(self, *nodes: int) -> None:
+        """Refuse numbers of no node."""
+        for node in nodes:
+            if not 0 <= node < self.satellites + self.servers:
+                raise LinkError(f"there is no node {node}: {self._numbers()}")
+
+    def require_active(self, t: int, node: int, what: str) -> None:
+        """Refuse a satellite that is away."""
+        if not self.active(t, node):
+            raise LinkError(
+                f"node {node} cannot {what} in round {t}: it is not active (see events); choose "
+                "from now.satellites and now.servers only"
+            )
+
+    def _numbers(self) -> str:
+        first, last = self.satellites, self.satellites + self.servers - 1
+        return f"satellites are 0 to {first - 1}, servers {first} to {last}"
+
+    # --- As a slot begins -----------------------------------------------------------------------
+
+    @cached_property
+    def _seen(self) -> Flags:
+        """Contacts `[slot, satellite, server]` as slots begin, as V is sampled."""
+        return self._contacts.visible(np.arange(self.slots, dtype=np.float64) * self.slot_s)
+
+    def satellites_of(self, t: int, server: int | None = None) -> list[int]:
+        """Active satellites in contact with a server as slot t begins, or with any."""
+        if server is not None:
+            self.require_server(server)
+        seen = self._seen[t]
+        column = seen.any(axis=1) if server is None else seen[:, server - self.satellites]
+        return [int(k) for k in np.flatnonzero(column)]
+
+    def servers_of(self, t: int, satellite: int) -> list[int]:
+        """Servers in contact with a satellite as slot t begins."""
+        self.require_satellite(satellite)
+        return [self.satellites + int(s) for s in np.flatnonzero(self._seen[t, satellite])]
+
+    # --- Slot by slot ---------------------------------------------------------------------------
+
+    def linked(self, slots: int | Ints, a: int, b: int) -> Flags:
+        """Tell in which of the slots two nodes have a link."""
+        if self._is_lasting(a, b):
+            return np.asarray(self.active(slots, a) & self.active(slots, b))
+        begins_s, ends_s = self._contacts.between(a, b)
+        begin_s = np.asarray(slots) * self.slot_s
+        begun = np.searchsorted(begins_s, begin_s + self.slot_s)
+        over = np.searchsorted(ends_s, begin_s, side="right")
+        return np.asarray(begun > over)
+
+    def linked_slots(self, begin: int, end: int, a: int, b: int) -> list[int]:
+        """Return the slots from one on and before another in which two nodes have a link."""
+        slots = np.arange(begin, end)
+        found: list[int] = slots[self.linked(slots, a, b)].tolist()
+        return found
+
+    def neighbours(self, t: int, satellite: int) -> list[int]:
+        """Active satellites that have a link to this one in slot t."""
+        self.require_satellite(satellite)
+        active = self._activity.during(t)
+        near = active & (self._orbit_of_satellite == self._orbit_of_satellite[satellite])
+        if not active[satellite]:
+            return []
+        crosslinks = self._crosslinks
+        for node in np.unique(crosslinks[(crosslinks == satellite).any(axis=1)]).tolist():
+            near[node] |= bool(self.linked(t, satellite, node))
+        return [int(k) for k in np.flatnonzero(near) if k != satellite]
+
+    @cached_property
+    def _crosslinks(self) -> NDArray[np.int32]:
+        """Pairs of satellites `[pair, 2]` that the plan has contacts of."""
+        plan = self._contacts
+        isl = plan.second < self.satellites
+        return np.unique(np.column_stack((plan.first[isl], plan.second[isl])), axis=0)
+
+    def _is_lasting(self, a: int, b: int) -> bool:
+        """Tell whether a link depends on nothing but that its nodes are active."""
+        return self.orbit_of(a) == self.orbit_of(b)
+
+    # --- In seconds -----------------------------------------------------------------------------
+
+    def contacts(self, t: int, server: int | None = None) -> list[Contact]:
+        """Contacts with a server, or with any, that overlap slot t, cut to it, by begin."""
+        if server is not None:
+            self.require_server(server)
+        found = self._contacts.during(t * self.slot_s, (t + 1) * self.slot_s)
+        return [contact for contact in found if server in (None, contact.server)]
+
+    def contact_s(self, t: int, a: int, b: int) -> float:
+        """Seconds within slot t in which two nodes are in contact."""
+        begins_s, ends_s = self._contacts.between(a, b)
+        slot = t * self.slot_s, (t + 1) * self.slot_s
+        return float((np.clip(ends_s, *slot) - np.clip(begins_s, *slot)).sum())
+
+    def window(self, t: int, a: int, b: int, seconds: float) -> Window | None:
+        """Return the contact of two nodes in slot t, or the next, that is long enough."""
+        self.require_nodes(a, b)
+        if not self._is_lasting(a, b):
+            return self._contacts.window(a, b, t * self.slot_s, seconds)
+        linked = self.linked(np.arange(t, self.slots), a, b)
+        changes = np.flatnonzero(np.diff(linked.astype(np.int8), prepend=0, append=0))
+        for begin, end in ((t + changes) * self.slot_s).reshape(-1, 2).tolist():
+            if end - begin >= seconds:
+                return Window(begin, end)
+        return None
+
+    def next_server(self, t: int, satellite: int) -> int | None:
+        """Return the server that a satellite is in contact with first, from slot t on."""
+        self.require_satellite(satellite)
+        nodes = range(self.satellites, self.satellites + self.servers)
+        windows = ((self.window(t, satellite, server, 0.0), server) for server in nodes)
+        found = [(window.begin_s, server) for window, server in windows if window is not None]
+        return min(found)[1] if found else None
