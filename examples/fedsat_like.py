@@ -2,8 +2,7 @@
 
 A satellite trains between its visits to ground stations, for as long as that takes on board. At a
 visit it uploads what it has trained, the ground replaces that satellite's last contribution to the
-mean at once, and the satellite leaves with the newest model. There is no round to wait for. The
-mean is w = sum n_k last_k / sum n_k over the satellites that have reported.
+mean w = sum n_k last_k / sum n_k at once, and the satellite leaves with the newest model.
 
     fedorbit run -o 'run.method=["fedavg", "fedsat_like:FedSatLike"]' -o onboard.samples_per_s=5
 """

@@ -15,6 +15,7 @@ import loop_overhead
 import memory_per_orbit
 import numpy as np
 import orbits_scale
+import per_method
 import pytest
 import ray_overhead
 import torch
@@ -145,3 +146,12 @@ def test_ray_overhead() -> None:
     with closing(LocalEngine(world.trainer(), world.data, 0, 1)) as engine:
         [model] = ray_overhead.one_round(engine, world).values()
     assert not np.array_equal(model, world.initial_model)
+
+
+@pytest.mark.skipif(not kernel.available(), reason="compares with the C kernel")
+def test_per_method(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    monkeypatch.setattr(per_method, "CHANGES", [*per_method.CHANGES, "data.synthetic.samples=200"])
+    monkeypatch.setattr(per_method, "ROUNDS", 1)
+    per_method.main(1, ["fedavg", "per_fedavg"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[2:]] == ["fedavg", "per_fedavg"]
