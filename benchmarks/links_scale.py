@@ -1,7 +1,7 @@
 """Links of a shell like Starlink's, 72 planes of 22, for a day: four terminals a satellite.
 
-Prints processor seconds and peak memory for the search, for the plan, and for a message from one
-satellite to all others.
+Prints processor seconds for the search and for the routes of a message from one satellite to all
+nodes, and the peak memory of both.
 Usage: python benchmarks/links_scale.py
 """
 
@@ -10,9 +10,11 @@ import time
 
 import numpy as np
 
-from fedorbit.build import build_constellation
+from fedorbit.build import build_constellation, build_plan
 from fedorbit.config import load_config
 from fedorbit.orbits.crosslinks import find_links
+from fedorbit.orbits.plan import with_links
+from fedorbit.orbits.routing import ContactGraph, HopTimes
 from fedorbit.orbits.sight import LinkSettings
 
 
@@ -30,6 +32,13 @@ def main() -> None:
         at_a_time = links.duration_s[chosen].sum() / (rounds * round_s)
         median_s = np.median(links.duration_s[chosen])
         print(f"  {name} {at_a_time:.0f} at a time, of {median_s:.0f} s (median)")
+    graph = ContactGraph(with_links(build_plan(config, constellation), links), HopTimes(1, 1, 1))
+    graph.earliest_arrival(0, 0.0)
+    begin = time.process_time()
+    for source in range(0, constellation.satellites, 100):
+        graph.earliest_arrival(source, 0.0)
+    seconds = (time.process_time() - begin) / len(range(0, constellation.satellites, 100))
+    print(f"earliest arrival from one satellite at all nodes in {1000 * seconds:.0f} ms")
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak memory of the process: {peak_mib:.0f} MiB")
 
