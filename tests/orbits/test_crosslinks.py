@@ -479,3 +479,21 @@ def degrees_at(links: Links, satellites: int, times_s: np.ndarray) -> np.ndarray
         np.add.at(change, (low, node), 1)
         np.add.at(change, (high, node), -1)
     return change.cumsum(axis=0)[:-1]
+
+
+@pytest.mark.parametrize("terminals", [None, 2])
+def test_nothing_is_linked_that_the_rules_forbid(terminals: int | None) -> None:
+    neither = LinkSettings(in_plane=False, cross_plane=False, terminals=terminals)
+    assert len(find_links(PAPER, neither, 4, 300.0)) == 0
+    # Below the grazing height no line is above it.
+    low = walker(4, 9, 0, 70.0, 53.0)
+    assert len(find_links(low, LinkSettings(terminals=terminals), 4, 300.0)) == 0
+
+
+@pytest.mark.parametrize("terminals", [None, 1])
+def test_satellites_at_one_place_are_linked(terminals: int | None) -> None:
+    twins = walker(2, 3, 0, 550.0, 53.0, raan_spread_deg=0.0)
+    rules = LinkSettings(terminals=terminals, max_rate_deg_s=1.0)
+    links = find_links(twins, rules, 2, 300.0)
+    assert links.first.tolist() == [0, 1, 2] and links.second.tolist() == [3, 4, 5]
+    assert links.range_km.tolist() == [0.0] * 3 and (links.duration_s == 600.0).all()

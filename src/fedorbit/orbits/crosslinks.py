@@ -254,7 +254,8 @@ class _Search:
         is_inside = (step >= columns.begin) & (step <= columns.end)
         up = (margin >= 0.0) & is_inside
         before, here, after = margin[:-2], margin[1:-1], margin[2:]
-        # An extremum of a concave margin is no further from the grid's than the larger step to it.
+        # Where the margin bends one way, its extremum lies beyond the grid's by no more than the
+        # larger of the steps beside it.
         swing = np.maximum(np.abs(here - before), np.abs(here - after))
         is_peak = (here < 0.0) & (here > before) & (here >= after) & (here + swing >= 0.0)
         is_dip = up[1:-1] & (here < before) & (here <= after) & (here - swing < 0.0)
