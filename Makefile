@@ -59,6 +59,7 @@ bench: .venv/installed
 	$(BIN)/python benchmarks/loop_overhead.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/orbits_scale.py
+	$(BIN)/python benchmarks/links_scale.py
 	$(BIN)/python benchmarks/against_flower.py --method fedavg --repeats 3
 	$(BIN)/python benchmarks/against_flower.py --method fedorbit --repeats 1
 

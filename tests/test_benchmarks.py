@@ -11,6 +11,7 @@ import dataloader_loop
 import engine_choice
 import growth
 import kernel_speed
+import links_scale
 import loop_overhead
 import memory_per_orbit
 import numpy as np
@@ -155,3 +156,11 @@ def test_per_method(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
     per_method.main(1, ["fedavg", "per_fedavg"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[2:]] == ["fedavg", "per_fedavg"]
+
+
+def test_links_scale(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    small = ["constellation.planes=3", "constellation.satellites_per_plane=9", "schedule.rounds=20"]
+    monkeypatch.setattr(links_scale, "load_config", lambda preset: load_config("paper", small))
+    links_scale.main()
+    out = capsys.readouterr().out
+    assert "in the plane 27 at a time" in out and "peak memory" in out

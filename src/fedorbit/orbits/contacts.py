@@ -19,13 +19,10 @@ from numpy.typing import NDArray
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.earth import Floats
 from fedorbit.orbits.places import Place, PlaceArrays
+from fedorbit.orbits.search import GRID_STEP_S, TimeGrid, bisect, maximise
 from fedorbit.orbits.visibility import time_chunks
 from fedorbit.progress import Progress
 
-GRID_STEP_S = 30.0
-BISECTIONS = 20  # 30 s / 2^20: 30 microseconds
-GOLDEN_STEPS = 32  # 60 s x 0.618^32: 12 microseconds
-GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 MISS_FLOOR = 0.35
 """A grid maximum this far (in sine of elevation) below the minimum cannot hide a pass.
 
@@ -65,24 +62,6 @@ class Contacts:
 
 
 @dataclass(frozen=True)
-class _Grid:
-    """Begins of the rounds, each round in equal steps, and the end of the last."""
-
-    rounds: int
-    round_s: float
-    steps: int
-
-    def __len__(self) -> int:
-        return self.rounds * self.steps + 1
-
-    def times_s(self, begin: int, end: int) -> Floats:
-        """Return part of the grid; a long horizon as a whole would not fit into memory."""
-        t, step = np.divmod(np.arange(begin, end), self.steps)
-        # Exactly the begin of a round where the step is 0: the same product as elsewhere.
-        return np.asarray(t * self.round_s + step * (self.round_s / self.steps))
-
-
-@dataclass(frozen=True)
 class _Brackets:
     """Pairs of satellite and station with a time interval each."""
 
@@ -102,7 +81,7 @@ def find_contacts(
 ) -> Contacts:
     """Find every contact from 0 to the end of the last round."""
     margin = _Margin(constellation, PlaceArrays.of(places, constellation.geoid))
-    grid = _Grid(rounds, round_s, max(1, int(np.ceil(round_s / grid_step_s))))
+    grid = TimeGrid.of(rounds, round_s, grid_step_s)
     horizon_s = rounds * round_s
     rises, sets, peaks, *misses = _scan(margin, grid, progress)
     hidden, hidden_s = _hidden(margin, *misses)
@@ -205,7 +184,7 @@ class _Margin:
         return sines - self.stations.sin_min_elevation[pairs.station]
 
 
-def _scan(margin: _Margin, grid: _Grid, progress: Progress | None) -> list[_Brackets]:
+def _scan(margin: _Margin, grid: TimeGrid, progress: Progress | None) -> list[_Brackets]:
     """Bracket rises, sets, and local maxima above and below the minimum elevation.
 
     The last are near misses: their brackets, and their middles.
@@ -255,28 +234,10 @@ def _select(brackets: _Brackets, which: NDArray[np.bool_]) -> _Brackets:
 
 
 def _bisect(margin: _Margin, brackets: _Brackets, rising: bool) -> Floats:
-    low_s, high_s = brackets.low_s.copy(), brackets.high_s.copy()
-    for _ in range(BISECTIONS):
-        middle_s = (low_s + high_s) / 2.0
-        is_up = margin(brackets, middle_s) >= 0.0
-        before = is_up != rising
-        low_s = np.where(before, middle_s, low_s)
-        high_s = np.where(before, high_s, middle_s)
-    return high_s  # rising: the first moment found up; setting: the first found down again
+    return bisect(
+        lambda times_s: margin(brackets, times_s) >= 0.0, brackets.low_s, brackets.high_s, rising
+    )
 
 
 def _maximise(margin: _Margin, brackets: _Brackets) -> tuple[Floats, Floats]:
-    low_s, high_s = brackets.low_s.copy(), brackets.high_s.copy()
-    left_s, right_s = high_s - GOLDEN * (high_s - low_s), low_s + GOLDEN * (high_s - low_s)
-    left, right = margin(brackets, left_s), margin(brackets, right_s)
-    for _ in range(GOLDEN_STEPS):
-        go_left = left >= right
-        low_s, high_s = np.where(go_left, low_s, left_s), np.where(go_left, right_s, high_s)
-        probe_s = np.where(
-            go_left, high_s - GOLDEN * (high_s - low_s), low_s + GOLDEN * (high_s - low_s)
-        )
-        probe = margin(brackets, probe_s)
-        left_s, right_s = np.where(go_left, probe_s, right_s), np.where(go_left, left_s, probe_s)
-        left, right = np.where(go_left, probe, right), np.where(go_left, left, probe)
-    middle_s = (low_s + high_s) / 2.0
-    return middle_s, margin(brackets, middle_s)
+    return maximise(lambda times_s: margin(brackets, times_s), brackets.low_s, brackets.high_s)

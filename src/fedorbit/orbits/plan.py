@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedorbit.activity import Activity
 from fedorbit.orbits.contacts import Contacts
+from fedorbit.orbits.crosslinks import Links
 from fedorbit.orbits.earth import Floats
 from fedorbit.orbits.places import Place
 
@@ -230,6 +231,21 @@ def plan_of_slots(in_contact: Flags, slot_s: float) -> ContactPlan:
         range_km=np.full(len(begin), np.nan),
     )
     return plan._select(np.lexsort((plan.second, plan.first, plan.begin_s)))
+
+
+def with_links(plan: ContactPlan, links: Links) -> ContactPlan:
+    """Return a plan with the links that geometry gives between satellites as further contacts."""
+    kind = np.full(len(links), KINDS.index("isl"), dtype=np.uint8)
+    joined = replace(
+        plan,
+        first=np.concatenate((plan.first, links.first)),
+        second=np.concatenate((plan.second, links.second)),
+        begin_s=np.concatenate((plan.begin_s, links.begin_s)),
+        end_s=np.concatenate((plan.end_s, links.end_s)),
+        kind=np.concatenate((plan.kind, kind)),
+        range_km=np.concatenate((plan.range_km, links.range_km)),
+    )
+    return merged(joined)
 
 
 def kinds_of_servers(places: Sequence[Place]) -> NDArray[np.uint8]:

@@ -69,11 +69,18 @@ def round_times_s(rounds: int, round_s: float) -> Floats:
 
 
 def time_chunks(
-    steps: int, values_per_step: int, label: str, progress: Progress | None = None
+    steps: int,
+    values_per_step: int,
+    label: str,
+    progress: Progress | None = None,
+    least: int = 1,
 ) -> Iterator[slice]:
-    """Cut a time grid into pieces that keep memory bounded, and report each as done."""
+    """Cut a time grid into pieces that keep memory bounded, and report each as done.
+
+    A piece has at least `least` steps, however many values they hold.
+    """
     progress = progress or SilentProgress()
-    length = max(1, CHUNK_VALUES // values_per_step)
+    length = max(least, CHUNK_VALUES // values_per_step)
     progress.start(label, steps, "steps")
     try:
         for begin in range(0, steps, length):
