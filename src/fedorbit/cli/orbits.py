@@ -1,7 +1,7 @@
 """`fedorbit orbits`: a constellation and its contacts."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -155,6 +155,8 @@ def summary(view: View) -> dict[str, Any]:
         "satellites": constellation.satellites,
         "satellites_per_orbit": constellation.satellites_per_orbit.tolist(),
         "stations": [place.name for place in view.places],
+        "shells": [asdict(shell) for shell in constellation.shells],
+        "left_out": list(constellation.left_out),
         "start_utc": constellation.start.isoformat() if constellation.start else None,
         "visible_rounds": schedule.visible_rounds.tolist(),
         "visible_share": (schedule.visible_rounds / schedule.rounds).tolist(),
@@ -238,6 +240,8 @@ def _print_tables(settings: Config, view: View, listed: int, service: Service | 
             f"long enough (served; the longest {service.longest_contact_s:.1f} s), and the longest "
             f"gap of one orbit is {served.tau_max} rounds."
         )
+    if len(constellation.shells) > 1 or constellation.left_out:
+        _print_shells(constellation)
     if len(view.places) > 1:
         _print_stations(view)
     if listed and len(view.plan.with_servers):
@@ -250,6 +254,39 @@ def _counted(places: Sequence[Place]) -> str:
     counts = {role: sum(place.role == role for place in places) for role in words}
     parts = [f"{n} {words[role]}{'s' if n > 1 else ''}" for role, n in counts.items() if n]
     return " and ".join(parts)
+
+
+def _print_shells(constellation: Constellation) -> None:
+    """Print the shells of real satellites, and which orbits belong to none."""
+    table = Table(
+        "Shells",
+        [
+            Column("orbits"),
+            Column("inclination"),
+            Column("altitude"),
+            Column("planes"),
+            Column("satellites"),
+        ],
+    )
+    first = 0
+    for shell in constellation.shells:
+        last = first + shell.orbits - 1
+        table.add_row(
+            f"{first}" if first == last else f"{first}-{last}",
+            f"{shell.inclination_deg:.2f}{_degree()}",
+            f"{shell.altitude_km:.0f} km",
+            str(shell.orbits),
+            str(shell.satellites),
+        )
+        first = last + 1
+    table.print()
+    if first < constellation.orbits:
+        drifting = int(constellation.satellites_per_orbit[first:].sum())
+        stdout.print(f"Orbits from {first} on: {drifting} satellites that drift.")
+
+
+def _degree() -> str:
+    return "°" if printable("°") else " deg"
 
 
 def _print_stations(view: View) -> None:
@@ -272,7 +309,7 @@ def _print_stations(view: View) -> None:
             place.name,
             place.role,
             f"{place.altitude_km:g} km",
-            f"{place.min_elevation_deg:g}{'°' if printable('°') else ' deg'}",
+            f"{place.min_elevation_deg:g}{_degree()}",
             str(len(passes_s)),
             _mean_pass(passes_s),
         )
@@ -321,7 +358,6 @@ def _print_contacts(view: View, listed: int) -> None:
             *([Column("highest", rank=2)] if view.found is not None else []),
         ],
     )
-    degree = "°" if printable("°") else " deg"
     for row in contact_rows(view.plan, view.constellation, view.places, view.found, listed):
         table.add_row(
             row["station"],
@@ -329,7 +365,7 @@ def _print_contacts(view: View, listed: int) -> None:
             "up at start" if row["cut_at_start"] else _clock(row["rise_s"]),
             *([_clock(row["culmination_s"])] if view.found is not None else []),
             "up at end" if row["cut_at_end"] else _clock(row["set_s"]),
-            *([f"{row['max_elevation_deg']:.1f}{degree}"] if view.found is not None else []),
+            *([f"{row['max_elevation_deg']:.1f}{_degree()}"] if view.found is not None else []),
         )
     table.print()
 

@@ -20,6 +20,7 @@ from fedorbit.config.section import Section as Section
 from fedorbit.config.tracking import TrackingSection
 from fedorbit.orbits.earth import as_utc
 from fedorbit.orbits.places import Role, horizon_dip_deg
+from fedorbit.orbits.planes import Drifting
 
 SHORT = {"engine": "kind"}
 """Tables that may be written as one word: `engine = "ray"` stands for `engine.kind = "ray"`."""
@@ -119,10 +120,15 @@ class ElementsSection(Section):
     )
     max_age_days: float = Field(14.0, gt=0, le=3650, description="refuse older element sets")
     plane_tolerance_deg: float = Field(
-        3.0, gt=0, le=90, description="larger gaps in inclination or node divide orbits"
+        3.0, gt=0, le=90, description="no orbit is wider; planes closer than this are told apart"
     )
     altitude_tolerance_km: float = Field(
-        50.0, gt=0, le=10_000, description="larger gaps in altitude divide orbits"
+        50.0, gt=0, le=10_000, description="no shell is higher; shells closer are told apart"
+    )
+    drifting: Drifting = Field(
+        "leave-out",
+        description="satellites between planes or shells: leave-out, keep (orbits of their own, "
+        "after all others) or refuse",
     )
 
     @field_validator("file")
