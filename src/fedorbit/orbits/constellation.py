@@ -22,7 +22,7 @@ from fedorbit.orbits.earth import (
     julian_date,
     rotate_to_earth_fixed,
 )
-from fedorbit.orbits.elements import ElementSet
+from fedorbit.orbits.elements import ElementSet, histories
 from fedorbit.orbits.planes import Drifting, Elements, Grouping, Ints, group_by_plane
 from fedorbit.orbits.propagation import CircularKepler, Motion, Sgp4
 
@@ -136,6 +136,8 @@ def from_element_sets(
 ) -> Constellation:
     """Group real satellites into orbits by shell and plane; see `planes`.
 
+    Of a satellite with sets of several epochs, the nearest counts at each moment; see `Sgp4`.
+
     An orbit is at most `plane_tolerance_deg` wide and a shell `altitude_tolerance_km` high; both
     are also the widest gap between neighbours. The width of an orbit is the angle between planes,
     about sin(inclination) times the difference of nodes: near the equator a node says nothing.
@@ -147,11 +149,13 @@ def from_element_sets(
     if not element_sets:
         raise ElementSetError("there is no element set; a constellation needs at least one")
     start = as_utc(start) if start else max(e.epoch for e in element_sets)
-    _refuse_expired(element_sets, start, horizon_s, max_age_days)
+    satellites = histories(element_sets)
+    _refuse_expired(satellites, start, horizon_s, max_age_days)
     julian_day, day_fraction = julian_date(start)
 
-    satrecs = [e.satrec for e in element_sets]
-    minutes = np.array([(start - e.epoch).total_seconds() / 60.0 for e in element_sets])
+    nearest = [min(sets, key=lambda e: abs(e.epoch - start)) for sets in satellites]
+    satrecs = [e.satrec for e in nearest]
+    minutes = np.array([(start - e.epoch).total_seconds() / 60.0 for e in nearest])
     elements = _elements(satrecs, minutes)
     latitude_argument_rad = (
         np.array([s.argpo + s.mo for s in satrecs])
@@ -162,7 +166,7 @@ def from_element_sets(
     groups = [plane for shell in grouping.shells for plane in shell]
     if drifting == "keep":
         groups, left_out = [*groups, *grouping.drifting], left_out[:0]
-    _refuse_drifting(element_sets, left_out, groups, drifting)
+    _refuse_drifting(nearest, left_out, groups, drifting)
     orbits = [
         group[
             np.argsort(
@@ -172,15 +176,16 @@ def from_element_sets(
         for group in groups
     ]
     order = np.concatenate(orbits)
-    names = [element_sets[i].name for i in order]
+    names = [nearest[i].name for i in order]
+    flown = [[e.satrec for e in satellites[i]] for i in order]
     return Constellation(
-        motion=Sgp4([satrecs[i] for i in order], names, julian_day, day_fraction),
+        motion=Sgp4(flown, names, julian_day, day_fraction),
         geoid=WGS84,
         orbit_of_satellite=np.repeat(np.arange(len(orbits)), [len(o) for o in orbits]),
         satellite_names=tuple(names),
         start=start,
         shells=_shells(elements, grouping),
-        left_out=tuple(element_sets[i].name for i in left_out),
+        left_out=tuple(nearest[i].name for i in left_out),
     )
 
 
@@ -209,19 +214,19 @@ def _shells(elements: Elements, grouping: Grouping) -> tuple[Shell, ...]:
 
 
 def _refuse_drifting(
-    element_sets: Sequence[ElementSet], left_out: Ints, groups: Sequence[Ints], drifting: Drifting
+    satellites: Sequence[ElementSet], left_out: Ints, groups: Sequence[Ints], drifting: Drifting
 ) -> None:
     """Refuse drifting satellites where that is asked for, and a file with no others."""
-    names = listed_names([element_sets[i].name for i in left_out])
+    names = listed_names([satellites[i].name for i in left_out])
     if len(left_out) and drifting == "refuse":
         raise ElementSetError(
-            f"{len(left_out)} of {len(element_sets)} satellites drift between planes or shells "
+            f"{len(left_out)} of {len(satellites)} satellites drift between planes or shells "
             f'({names}), and constellation.drifting is "refuse"; remove them from the file, or '
             'set it to "leave-out" or "keep"'
         )
     if not groups:
         raise ElementSetError(
-            f"none of the {len(element_sets)} satellites ({names}) shares a shell with others; set "
+            f"none of the {len(satellites)} satellites ({names}) shares a shell with others; set "
             'constellation.drifting to "keep" to give each an orbit of its own'
         )
 
@@ -242,17 +247,29 @@ def _angle_along_orbit_rad(
 
 
 def _refuse_expired(
-    element_sets: Sequence[ElementSet], start: datetime, horizon_s: float, max_age_days: float
+    satellites: Sequence[Sequence[ElementSet]],
+    start: datetime,
+    horizon_s: float,
+    max_age_days: float,
 ) -> None:
-    offset_days = np.array([(start - e.epoch).total_seconds() for e in element_sets])
-    offset_days /= SECONDS_PER_DAY
-    age_days = np.maximum(np.abs(offset_days), np.abs(offset_days + horizon_s / SECONDS_PER_DAY))
+    age_days = np.array([_age_days(sets, start, horizon_s) for sets in satellites])
     expired = np.flatnonzero(age_days > max_age_days)
     if expired.size:
         worst = int(expired[np.argmax(age_days[expired])])
+        name = satellites[worst][0].name
         raise ElementSetError(
-            f"{expired.size} of {len(element_sets)} element sets are too old for the period from "
-            f"{start:%Y-%m-%d %H:%M} UTC: {element_sets[worst].name} is {age_days[worst]:.1f} days "
-            f"from its epoch, allowed are {max_age_days:g}; get newer elements, set schedule.start "
+            f"{expired.size} of {len(satellites)} element sets are too old for the period from "
+            f"{start:%Y-%m-%d %H:%M} UTC: {name} is {age_days[worst]:.1f} days from its "
+            f"nearest epoch, allowed are {max_age_days:g}; get newer elements, set schedule.start "
             "nearer to their epoch, or raise constellation.max_age_days"
         )
+
+
+def _age_days(sets: Sequence[ElementSet], start: datetime, horizon_s: float) -> float:
+    """Return how far a satellite is from its nearest epoch, at the worst moment of a period."""
+    epochs_s = np.array([(e.epoch - start).total_seconds() for e in sets])
+    half_way_s = (epochs_s[:-1] + epochs_s[1:]) / 2.0
+    moments_s = np.concatenate(
+        ([0.0, horizon_s], half_way_s[(half_way_s > 0.0) & (half_way_s < horizon_s)])
+    )
+    return float(np.abs(moments_s[:, None] - epochs_s).min(axis=1).max() / SECONDS_PER_DAY)
