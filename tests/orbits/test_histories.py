@@ -85,7 +85,7 @@ def test_the_position_jumps_where_another_set_takes_over(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("ahead_rad", [5e-3, -5e-3])
-@pytest.mark.parametrize("seen_from_s", [-150.0, -20.0, 0.0, 7.0, 120.0])
+@pytest.mark.parametrize("seen_from_s", [-150.0, -20.0, -3.0, 1.0, 120.0])
 def test_a_pass_that_contains_a_switch(
     tmp_path: Path, ahead_rad: float, seen_from_s: float
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_pass_that_contains_a_switch(
     assert contacts.rise_s[mine] == pytest.approx(up_s[0], abs=0.011)
     assert contacts.set_s[mine] == pytest.approx(up_s[-1], abs=0.011)
     highest_deg = np.degrees(np.arcsin(elevations.max()))
-    assert contacts.max_elevation_deg[mine] == pytest.approx(highest_deg, abs=2e-3)
+    assert contacts.max_elevation_deg[mine] == pytest.approx(highest_deg, abs=0.01)
     assert contacts.max_elevation_deg[mine] >= highest_deg - 1e-9
 
 
