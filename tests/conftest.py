@@ -65,6 +65,12 @@ def real_data() -> Path:
 
 
 @pytest.fixture(scope="session")
+def real_file() -> Callable[[str], Path]:
+    """Find an original file by its name in that folder."""
+    return _real_file
+
+
+@pytest.fixture(scope="session")
 def real_elements() -> Callable[[str], Path]:
     """Find a file of element sets of a real constellation."""
     return lambda name: _real_file(f"tle/{name}")
