@@ -209,3 +209,24 @@ def test_several_places_are_counted_by_role_and_listed(fedorbit) -> None:
     rows = [line.split() for line in text.splitlines()]
     assert ["London", "ground", "0", "km", "10°", "147", "7.3", "min"] in rows
     assert ["HAP", "platform", "20", "km", "-3.2°", "194", "12.5", "min"] in rows
+
+
+def test_orbits_writes_czml(fedorbit, tmp_path: Path) -> None:
+    short = ("orbits", "-o", "schedule.rounds=24", "--czml", "out/fleet.czml")
+    text = fedorbit(*short).stdout
+    assert "Wrote out/fleet.czml" in text
+    assert "The CZML document has 2.0 h, a position every 60 s." in text
+    packets = json.loads((tmp_path / "out" / "fleet.czml").read_text())
+    assert packets[0]["name"] == "fleet"
+    assert sum(packet["id"].startswith("satellite/") for packet in packets) == 20
+    document = json.loads(fedorbit(*short, "--czml-hours", "0.5", "--json").stdout)
+    assert document["czml"] == {"duration_s": 1800.0, "step_s": 60}
+    assert document["files"] == ["out/fleet.czml"]
+    assert "the first 0.5 of 2.0 h" in fedorbit(*short, "--czml-hours", "0.5").stdout
+
+
+def test_wrong_czml_options_are_refused_before_anything_is_computed(fedorbit) -> None:
+    named = fedorbit("orbits", "starlink-shell1", "--czml", "a.json", code=2)
+    assert "needs a name that ends in .czml, got 'a.json'" in one_sentence(named)
+    alone = fedorbit("orbits", "starlink-shell1", "--czml-hours", "3", code=2)
+    assert "add --czml FILE" in one_sentence(alone)

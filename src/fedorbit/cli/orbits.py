@@ -38,8 +38,10 @@ from fedorbit.cli.output import (
     stdout,
 )
 from fedorbit.config import Config, load_config
+from fedorbit.errors import ConfigError
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.contacts import Contacts
+from fedorbit.orbits.czml import Clip, check_czml_name, clip, write_czml
 from fedorbit.orbits.earth import EARTH_MU_KM3_S2, Floats
 from fedorbit.orbits.places import Place
 from fedorbit.orbits.plan import ContactPlan
@@ -69,6 +71,23 @@ def orbits(
             help="Write the contact plan: .csv, .json, .ion for ION, .hdtn.json for HDTN.",
         ),
     ] = None,
+    czml_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--czml",
+            metavar="FILE",
+            help="Write satellites, stations and contacts for Cesium, as a .czml document.",
+        ),
+    ] = None,
+    czml_hours: Annotated[
+        float | None,
+        typer.Option(
+            "--czml-hours",
+            metavar="H",
+            min=0.01,
+            help="Length of that document; without it the schedule, or as much as fits.",
+        ),
+    ] = None,
     allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
@@ -82,12 +101,20 @@ def orbits(
 
     fedorbit orbits --plan plan.csv  [dim]a run takes it with -o schedule.plan=plan.csv[/dim]
 
+    fedorbit orbits --czml fleet.czml  [dim]open it in Cesium[/dim]
+
+    fedorbit orbits iridium-next-tle -o stations=ksat  [dim]see fedorbit config networks[/dim]
+
     fedorbit orbits -o constellation.planes=12 -o stations.0.latitude_deg=69
 
     fedorbit orbits -o constellation.kind=elements -o constellation.file=iridium.tle
 
     fedorbit orbits quickstart -o link_rates.gs_uplink_mbps=0.02  [dim]rounds long enough[/dim]
     """
+    if czml_file is not None:
+        check_czml_name(czml_file)
+    elif czml_hours is not None:
+        raise ConfigError("--czml-hours is the length of a CZML document; add --czml FILE")
     allow_typed_code(overrides or [], allow_code)
     settings = load_config(config, overrides or [])
     progress = RichProgress()
@@ -97,8 +124,15 @@ def orbits(
     if plan_file is not None:
         nodes = plan_nodes(settings, view.constellation)
         files.append(write_plan(plan_file, view.plan, nodes, _rates(settings)))
+    shown = None
+    if czml_file is not None:
+        shown = clip(view.plan, czml_hours)
+        places = view.places
+        files.append(write_czml(czml_file, view.constellation, places, view.plan, shown, progress))
     if as_json:
         document = summary(view)
+        if shown is not None:
+            document["czml"] = {"duration_s": shown.duration_s, "step_s": shown.step_s}
         if service is not None:
             tau_max = service.schedule.tau_max
             document["service"] = {**service.summary(), "longest_gap_rounds": tau_max}
@@ -110,6 +144,15 @@ def orbits(
         return
     _print_tables(settings, view, contacts, service)
     print_files(files)
+    if shown is not None:
+        _print_clip(shown)
+
+
+def _print_clip(shown: Clip) -> None:
+    """Say what part of the schedule the CZML document has."""
+    hours, all_hours = shown.duration_s / 3600.0, shown.horizon_s / 3600.0
+    part = f"the first {hours:.1f} of {all_hours:.1f} h" if shown.is_cut else f"{hours:.1f} h"
+    stdout.print(f"The CZML document has {part}, a position every {shown.step_s} s.")
 
 
 @dataclass(frozen=True, eq=False)
