@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -61,13 +61,27 @@ def gates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gates]:
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """Folder with the original files of real datasets."""
+    return _real_file("EuroSAT_RGB.zip").parent
+
+
+@pytest.fixture(scope="session")
+def real_file() -> Callable[[str], Path]:
+    """Find an original file by its name in that folder."""
+    return _real_file
+
+
+@pytest.fixture(scope="session")
+def real_elements() -> Callable[[str], Path]:
+    """Find a file of element sets of a real constellation."""
+    return lambda name: _real_file(f"tle/{name}")
+
+
+def _real_file(name: str) -> Path:
     beside = Path(__file__).parents[2] / "shared" / "data"
     folder = Path(os.environ.get("FEDORBIT_DATA", beside))
-    if not (folder / "EuroSAT_RGB.zip").is_file():
-        pytest.skip(
-            f"EuroSAT_RGB.zip is not in {folder}; set FEDORBIT_DATA to the folder that holds it"
-        )
-    return folder
+    if not (folder / name).is_file():
+        pytest.skip(f"{name} is not in {folder}; set FEDORBIT_DATA to the folder that holds it")
+    return folder / name
 
 
 @pytest.fixture(scope="session")

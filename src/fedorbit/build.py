@@ -1,5 +1,7 @@
 """From a configuration to the things it describes: constellation, schedule, data, partition."""
 
+import warnings
+
 import numpy as np
 
 from fedorbit.activity import Activity
@@ -25,7 +27,12 @@ from fedorbit.data.partition import (
 from fedorbit.data.synthetic import SyntheticSpec
 from fedorbit.errors import ConfigError, PartitionError
 from fedorbit.hardware import JOULES_PER_WH, Hardware, Power
-from fedorbit.orbits.constellation import Constellation, from_element_sets, walker
+from fedorbit.orbits.constellation import (
+    Constellation,
+    from_element_sets,
+    listed_names,
+    walker,
+)
 from fedorbit.orbits.contacts import Contacts, find_contacts
 from fedorbit.orbits.elements import read_element_sets
 from fedorbit.orbits.places import Place
@@ -47,11 +54,24 @@ def build_constellation(config: Config) -> Constellation:
     if isinstance(section, WalkerSection):
         settings = section.model_dump(exclude={"kind"})
         return walker(**settings, start=config.schedule.start)
-    return from_element_sets(
+    constellation = from_element_sets(
         read_element_sets(section.path),
         start=config.schedule.start,
         horizon_s=horizon_s(config),
         **section.model_dump(exclude={"kind", "file"}),
+    )
+    if constellation.left_out:
+        _warn_of_drifting(constellation)
+    return constellation
+
+
+def _warn_of_drifting(constellation: Constellation) -> None:
+    left_out = constellation.left_out
+    warnings.warn(
+        f"{len(left_out)} of {constellation.satellites + len(left_out)} satellites drift between "
+        f"planes or shells and are left out ({listed_names(left_out)}); "
+        'constellation.drifting = "keep" gives them orbits of their own',
+        stacklevel=3,
     )
 
 

@@ -1,6 +1,7 @@
 """`fedorbit config` as a user runs it."""
 
 import json
+import re
 from pathlib import Path
 
 from tests.orbits.element_files import made_satellite, tle_text
@@ -43,3 +44,20 @@ def test_config_list(fedorbit) -> None:
         "planet-flock",
         "kepler-leo-fl",
     }
+
+
+def test_networks_are_listed(fedorbit) -> None:
+    text = fedorbit("config", "networks").stdout
+    assert re.search(r"ksat +36 +Prudhoe Bay", text)
+    document = json.loads(fedorbit("config", "networks", "--json").stdout)
+    assert document["networks"]["nasa-dsn"][0] == {
+        "name": "NASA DSN Goldstone",
+        "latitude_deg": 35.426667,
+        "longitude_deg": -116.89,
+    }
+
+
+def test_a_network_on_the_command_line(fedorbit) -> None:
+    text = fedorbit("orbits", "-o", "stations=nasa-dsn", "-o", "schedule.rounds=12").stdout
+    assert "3 ground stations" in text
+    assert "NASA DSN Canberra" in text

@@ -88,6 +88,34 @@ def test_orbits_of_real_element_sets(fedorbit, tmp_path: Path) -> None:
     assert "12 of 12 element sets are too old" in one_sentence(late)
 
 
+def test_drifting_satellites_are_counted_and_shells_shown(process, tmp_path: Path) -> None:
+    satellites = [
+        (f"SAT {plane}-{slot}", made_satellite(20 * plane + slot + 1, 40.0 * plane, 18.0 * slot))
+        for plane in range(3)
+        for slot in range(20)
+    ]
+    between = ("BETWEEN", made_satellite(99, 20.0))
+    (tmp_path / "fleet.tle").write_text(tle_text([*satellites, between]))
+    command = (
+        "fedorbit orbits -o constellation.kind=elements -o constellation.file=fleet.tle "
+        "-o schedule.rounds=12"
+    )
+    shown = process(command)
+    assert "1 of 61 satellites drift between planes or shells and are left out (BETWEEN); " in (
+        shown.stderr
+    )
+    assert "60 satellites in 3 orbits" in shown.stdout
+    assert re.search(r"0-2 +53\.00\S* *\S* +55\d km +3 +60", shown.stdout)
+    document = json.loads(process(f"{command} --json").stdout)
+    assert document["left_out"] == ["BETWEEN"]
+    assert [(s["orbits"], s["satellites"]) for s in document["shells"]] == [(3, 60)]
+    kept = process(f"{command} -o constellation.drifting=keep")
+    assert "61 satellites in 4 orbits" in kept.stdout
+    assert kept.stderr == ""
+    refused = process(f"{command} -o constellation.drifting=refuse", code=2)
+    assert "1 of 61 satellites drift" in one_sentence(refused)
+
+
 def test_many_orbits_are_shown_in_groups(fedorbit) -> None:
     many = ("-o", "constellation.planes=50", "-o", "schedule.rounds=20", "--contacts", "0")
     text = fedorbit("orbits", *many).stdout
@@ -187,3 +215,24 @@ def test_several_places_are_counted_by_role_and_listed(fedorbit) -> None:
     rows = [line.split() for line in text.splitlines()]
     assert ["London", "ground", "0", "km", "10°", "147", "7.3", "min"] in rows
     assert ["HAP", "platform", "20", "km", "-3.2°", "194", "12.5", "min"] in rows
+
+
+def test_orbits_writes_czml(fedorbit, tmp_path: Path) -> None:
+    short = ("orbits", "-o", "schedule.rounds=24", "--czml", "out/fleet.czml")
+    text = fedorbit(*short).stdout
+    assert "Wrote out/fleet.czml" in text
+    assert "The CZML document has 2.0 h, a position every 60 s." in text
+    packets = json.loads((tmp_path / "out" / "fleet.czml").read_text())
+    assert packets[0]["name"] == "fleet"
+    assert sum(packet["id"].startswith("satellite/") for packet in packets) == 20
+    document = json.loads(fedorbit(*short, "--czml-hours", "0.5", "--json").stdout)
+    assert document["czml"] == {"duration_s": 1800.0, "step_s": 60}
+    assert document["files"] == ["out/fleet.czml"]
+    assert "the first 0.5 of 2.0 h" in fedorbit(*short, "--czml-hours", "0.5").stdout
+
+
+def test_wrong_czml_options_are_refused_before_anything_is_computed(fedorbit) -> None:
+    named = fedorbit("orbits", "starlink-shell1", "--czml", "a.json", code=2)
+    assert "needs a name that ends in .czml, got 'a.json'" in one_sentence(named)
+    alone = fedorbit("orbits", "starlink-shell1", "--czml-hours", "3", code=2)
+    assert "add --czml FILE" in one_sentence(alone)

@@ -163,14 +163,24 @@ def test_foreign_digits_in_a_tle_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("style", [tle_text, omm_json])
-def test_a_satellite_that_stands_there_twice_is_refused(tmp_path: Path, style) -> None:
+def test_two_orbits_of_a_satellite_at_one_epoch_are_refused(tmp_path: Path, style) -> None:
     twice = [("ONE", made_satellite(7, 10.0)), ("TWO", made_satellite(8, 10.0)),
-             ("ONE AGAIN", made_satellite(7, 10.0))]  # fmt: skip
-    places = "line 8: satellite 7 stands in .*line 2 already; keep one"
+             ("ONE AGAIN", made_satellite(7, 10.1))]  # fmt: skip
+    places = "line 8: satellite 7 has another orbit at the same epoch in .*line 2; keep one"
     if style is omm_json:
-        places = "record 3: satellite 7 stands in .*record 1 already; keep one"
+        places = "record 3: satellite 7 has another orbit .* in .*record 1; keep one"
     with pytest.raises(ElementSetError, match=places):
         read_element_sets(written(tmp_path, style(twice)))
+
+
+@pytest.mark.parametrize("style", [tle_text, omm_json])
+def test_the_same_set_twice_counts_once(tmp_path: Path, style) -> None:
+    # Downloads of a history repeat sets, at times with another number of revolutions.
+    again = made_satellite(7, 10.0)
+    again.revnum = 2
+    twice = [("ONE", made_satellite(7, 10.0)), ("TWO", made_satellite(8, 10.0)), ("ONE", again)]
+    sets = read_element_sets(written(tmp_path, style(twice)))
+    assert [s.name for s in sets] == ["ONE", "TWO"]
 
 
 def test_a_short_csv_row_is_refused(tmp_path: Path, two_satellites) -> None:

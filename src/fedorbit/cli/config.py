@@ -6,6 +6,7 @@ from fedorbit.cli.output import Column, Table, print_json, print_toml
 from fedorbit.config import load_config
 from fedorbit.config.files import dumps, preset_names, preset_summary
 from fedorbit.config.inputs import anywhere
+from fedorbit.config.networks import networks, stations_of
 
 app = App(help="See presets and settings.", no_args_is_help=True)
 
@@ -25,6 +26,30 @@ def list_presets(as_json: AsJson = False) -> None:
     table = Table("Presets", [Column("preset", left=True), Column("what it is", text=True)])
     for name, summary in summaries.items():
         table.add_row(name, summary)
+    table.print()
+
+
+@app.command("networks")
+def list_networks(as_json: AsJson = False) -> None:
+    """List the networks of ground stations that `stations` may name.
+
+    [bold]Examples[/bold]
+
+    fedorbit config networks
+
+    fedorbit orbits -o stations=ksat
+
+    fedorbit orbits -o 'stations={network="aws", min_elevation_deg=5}'
+    """
+    if as_json:
+        print_json({"networks": {name: stations_of(name) for name in networks()}})
+        return
+    table = Table(
+        "Networks",
+        [Column("network", left=True), Column("stations"), Column("places", text=True)],
+    )
+    for name, places in networks().items():
+        table.add_row(name, str(len(places)), ", ".join(places))
     table.print()
 
 

@@ -1,7 +1,7 @@
 """`fedorbit orbits`: a constellation and its contacts."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,8 +38,10 @@ from fedorbit.cli.output import (
     stdout,
 )
 from fedorbit.config import Config, load_config
+from fedorbit.errors import ConfigError
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.contacts import Contacts
+from fedorbit.orbits.czml import Clip, check_czml_name, clip, write_czml
 from fedorbit.orbits.earth import EARTH_MU_KM3_S2, Floats
 from fedorbit.orbits.places import Place
 from fedorbit.orbits.plan import ContactPlan
@@ -69,6 +71,23 @@ def orbits(
             help="Write the contact plan: .csv, .json, .ion for ION, .hdtn.json for HDTN.",
         ),
     ] = None,
+    czml_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--czml",
+            metavar="FILE",
+            help="Write satellites, stations and contacts for Cesium, as a .czml document.",
+        ),
+    ] = None,
+    czml_hours: Annotated[
+        float | None,
+        typer.Option(
+            "--czml-hours",
+            metavar="H",
+            min=0.01,
+            help="Length of that document; without it the schedule, or as much as fits.",
+        ),
+    ] = None,
     allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
@@ -82,12 +101,20 @@ def orbits(
 
     fedorbit orbits --plan plan.csv  [dim]a run takes it with -o schedule.plan=plan.csv[/dim]
 
+    fedorbit orbits --czml fleet.czml  [dim]open it in Cesium[/dim]
+
+    fedorbit orbits iridium-next-tle -o stations=ksat  [dim]see fedorbit config networks[/dim]
+
     fedorbit orbits -o constellation.planes=12 -o stations.0.latitude_deg=69
 
     fedorbit orbits -o constellation.kind=elements -o constellation.file=iridium.tle
 
     fedorbit orbits quickstart -o link_rates.to_ground_mbps=0.02  [dim]rounds long enough[/dim]
     """
+    if czml_file is not None:
+        check_czml_name(czml_file)
+    elif czml_hours is not None:
+        raise ConfigError("--czml-hours is the length of a CZML document; add --czml FILE")
     allow_typed_code(overrides or [], allow_code)
     settings = load_config(config, overrides or [])
     progress = RichProgress()
@@ -97,8 +124,15 @@ def orbits(
     if plan_file is not None:
         nodes = plan_nodes(settings, view.constellation)
         files.append(write_plan(plan_file, view.plan, nodes, _rates(settings)))
+    shown = None
+    if czml_file is not None:
+        shown = clip(view.plan, czml_hours)
+        places = view.places
+        files.append(write_czml(czml_file, view.constellation, places, view.plan, shown, progress))
     if as_json:
         document = summary(view)
+        if shown is not None:
+            document["czml"] = {"duration_s": shown.duration_s, "step_s": shown.step_s}
         if service is not None:
             tau_max = service.schedule.tau_max
             document["service"] = {**service.summary(), "longest_gap_rounds": tau_max}
@@ -110,6 +144,15 @@ def orbits(
         return
     _print_tables(settings, view, contacts, service)
     print_files(files)
+    if shown is not None:
+        _print_clip(shown)
+
+
+def _print_clip(shown: Clip) -> None:
+    """Say what part of the schedule the CZML document has."""
+    hours, all_hours = shown.duration_s / 3600.0, shown.horizon_s / 3600.0
+    part = f"the first {hours:.1f} of {all_hours:.1f} h" if shown.is_cut else f"{hours:.1f} h"
+    stdout.print(f"The CZML document has {part}, a position every {shown.step_s} s.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +198,8 @@ def summary(view: View) -> dict[str, Any]:
         "satellites": constellation.satellites,
         "satellites_per_orbit": constellation.satellites_per_orbit.tolist(),
         "stations": [place.name for place in view.places],
+        "shells": [asdict(shell) for shell in constellation.shells],
+        "left_out": list(constellation.left_out),
         "start_utc": constellation.start.isoformat() if constellation.start else None,
         "visible_rounds": schedule.visible_rounds.tolist(),
         "visible_share": (schedule.visible_rounds / schedule.rounds).tolist(),
@@ -238,6 +283,8 @@ def _print_tables(settings: Config, view: View, listed: int, service: Service | 
             f"long enough (served; the longest {service.longest_contact_s:.1f} s), and the longest "
             f"gap of one orbit is {served.tau_max} rounds."
         )
+    if len(constellation.shells) > 1 or constellation.left_out:
+        _print_shells(constellation)
     if len(view.places) > 1:
         _print_stations(view)
     if listed and len(view.plan.with_servers):
@@ -250,6 +297,39 @@ def _counted(places: Sequence[Place]) -> str:
     counts = {role: sum(place.role == role for place in places) for role in words}
     parts = [f"{n} {words[role]}{'s' if n > 1 else ''}" for role, n in counts.items() if n]
     return " and ".join(parts)
+
+
+def _print_shells(constellation: Constellation) -> None:
+    """Print the shells of real satellites, and which orbits belong to none."""
+    table = Table(
+        "Shells",
+        [
+            Column("orbits"),
+            Column("inclination"),
+            Column("altitude"),
+            Column("planes"),
+            Column("satellites"),
+        ],
+    )
+    first = 0
+    for shell in constellation.shells:
+        last = first + shell.orbits - 1
+        table.add_row(
+            f"{first}" if first == last else f"{first}-{last}",
+            f"{shell.inclination_deg:.2f}{_degree()}",
+            f"{shell.altitude_km:.0f} km",
+            str(shell.orbits),
+            str(shell.satellites),
+        )
+        first = last + 1
+    table.print()
+    if first < constellation.orbits:
+        drifting = int(constellation.satellites_per_orbit[first:].sum())
+        stdout.print(f"Orbits from {first} on: {drifting} satellites that drift.")
+
+
+def _degree() -> str:
+    return "°" if printable("°") else " deg"
 
 
 def _print_stations(view: View) -> None:
@@ -272,7 +352,7 @@ def _print_stations(view: View) -> None:
             place.name,
             place.role,
             f"{place.altitude_km:g} km",
-            f"{place.min_elevation_deg:g}{'°' if printable('°') else ' deg'}",
+            f"{place.min_elevation_deg:g}{_degree()}",
             str(len(passes_s)),
             _mean_pass(passes_s),
         )
@@ -321,7 +401,6 @@ def _print_contacts(view: View, listed: int) -> None:
             *([Column("highest", rank=2)] if view.found is not None else []),
         ],
     )
-    degree = "°" if printable("°") else " deg"
     for row in contact_rows(view.plan, view.constellation, view.places, view.found, listed):
         table.add_row(
             row["station"],
@@ -329,7 +408,7 @@ def _print_contacts(view: View, listed: int) -> None:
             "up at start" if row["cut_at_start"] else _clock(row["rise_s"]),
             *([_clock(row["culmination_s"])] if view.found is not None else []),
             "up at end" if row["cut_at_end"] else _clock(row["set_s"]),
-            *([f"{row['max_elevation_deg']:.1f}{degree}"] if view.found is not None else []),
+            *([f"{row['max_elevation_deg']:.1f}{_degree()}"] if view.found is not None else []),
         )
     table.print()
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from fedorbit.config.bundled import bundled_name
 from fedorbit.config.explain import nearest
+from fedorbit.config.networks import expanded
 from fedorbit.config.renamed import named_anew
 from fedorbit.config.schema import CHOICES, LONDON, spelled_out
 from fedorbit.documents import DocumentError, parse_toml, read_text
@@ -148,7 +149,7 @@ def split_key(key: str) -> list[str]:
 
 
 def _override_station(values: Values, parts: list[str], value: object, override: str) -> Values:
-    stations = values.get("stations", [LONDON.model_dump()])
+    stations = expanded(values.get("stations", [LONDON.model_dump()]))
     if not isinstance(stations, list) or not stations:
         return values  # validation says what is wrong with it
     is_place = len(parts) == 3 and re.fullmatch("[0-9]{1,5}", parts[1])

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidatorFunctionWrapHandler, field_validator, model_validator
 
 from fedorbit.config.bundled import bundled_elements, bundled_name
 from fedorbit.config.explain import nearest
@@ -15,11 +15,13 @@ from fedorbit.config.images import (
     GroundTrackSection,
     PathologicalSection,
 )
+from fedorbit.config.networks import entries_of, is_network, stations_of
 from fedorbit.config.onboard import MAX_SATELLITES, LinkRatesSection, OnboardSection
 from fedorbit.config.section import Section as Section
 from fedorbit.config.tracking import TrackingSection
 from fedorbit.orbits.earth import as_utc
 from fedorbit.orbits.places import Role, horizon_dip_deg
+from fedorbit.orbits.planes import Drifting
 
 SHORT = {"engine": "kind"}
 """Tables that may be written as one word: `engine = "ray"` stands for `engine.kind = "ray"`."""
@@ -28,6 +30,7 @@ CHOICES = {"constellation": ("kind", "walker"), "partition": ("scheme", "dirichl
 """Keys that choose what else a table may hold, and what they are when left out."""
 
 MAX_SATELLITES_PER_PLANE = 10_000
+MAX_STATIONS = 10_000
 FIRST_START, END_OF_STARTS = datetime(1957, 1, 1, tzinfo=UTC), datetime(2201, 1, 1, tzinfo=UTC)
 
 
@@ -119,10 +122,15 @@ class ElementsSection(Section):
     )
     max_age_days: float = Field(14.0, gt=0, le=3650, description="refuse older element sets")
     plane_tolerance_deg: float = Field(
-        3.0, gt=0, le=90, description="larger gaps in inclination or node divide orbits"
+        3.0, gt=0, le=90, description="no orbit is wider; planes closer than this are told apart"
     )
     altitude_tolerance_km: float = Field(
-        50.0, gt=0, le=10_000, description="larger gaps in altitude divide orbits"
+        50.0, gt=0, le=10_000, description="no shell is higher; shells closer are told apart"
+    )
+    drifting: Drifting = Field(
+        "leave-out",
+        description="satellites between planes or shells: leave-out, keep (orbits of their own, "
+        "after all others) or refuse",
     )
 
     @field_validator("file")
@@ -324,7 +332,11 @@ class Config(Section):
     )
     schedule: ScheduleSection = ScheduleSection()
     stations: tuple[StationSection, ...] = Field(
-        (LONDON,), min_length=1, max_length=10_000, strict=False
+        (LONDON,),
+        min_length=1,
+        max_length=MAX_STATIONS,
+        strict=False,
+        description='tables, or networks by name such as "ksat"; see `fedorbit config networks`',
     )
     events: tuple[EventSection, ...] = Field(
         (), max_length=10_000, strict=False, description="who leaves and joins on the way"
@@ -348,6 +360,30 @@ class Config(Section):
     )
     engine: EngineSection = EngineSection()
     tracking: TrackingSection = TrackingSection()
+
+    @field_validator("stations", mode="wrap")
+    @classmethod
+    def _with_networks(
+        cls, value: Any, check: ValidatorFunctionWrapHandler
+    ) -> tuple[StationSection, ...]:
+        """Put the stations of a network in its place; they are part of the configuration then."""
+        entries = entries_of(value)
+        if not isinstance(entries, list | tuple):
+            return check(value)
+        named = [stations_of(entry) if is_network(entry) else None for entry in entries]
+        # Something valid stands for networks, so that errors in tables have their right numbers.
+        given = [LONDON if n is not None else e for n, e in zip(named, entries, strict=True)]
+        checked = check(given)
+        stations = tuple(
+            station
+            for own, tables in zip(checked, named, strict=True)
+            for station in (
+                (own,) if tables is None else map(StationSection.model_validate, tables)
+            )
+        )
+        if len(stations) > MAX_STATIONS:
+            raise ValueError(f"there may be at most {MAX_STATIONS} stations, got {len(stations)}")
+        return stations
 
     @model_validator(mode="after")
     def _isl_rate_needs_a_clock(self) -> Self:

@@ -1,4 +1,4 @@
-"""Satellites grouped into orbits: Walker patterns, and real satellites by plane."""
+"""Satellites grouped into orbits: Walker patterns, and real satellites by shell and plane."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
+from sgp4.api import Satrec
 
 from fedorbit.errors import ElementSetError
 from fedorbit.orbits.earth import (
@@ -21,8 +22,20 @@ from fedorbit.orbits.earth import (
     julian_date,
     rotate_to_earth_fixed,
 )
-from fedorbit.orbits.elements import ElementSet
+from fedorbit.orbits.elements import ElementSet, histories
+from fedorbit.orbits.planes import Drifting, Elements, Grouping, Ints, group_by_plane
 from fedorbit.orbits.propagation import CircularKepler, Motion, Sgp4
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Neighbouring orbits of real satellites with one inclination and height."""
+
+    inclination_deg: float
+    altitude_km: float
+    """Medians; the height is that of the semi-major axis above a sphere of 6371 km."""
+    orbits: int
+    satellites: int
 
 
 @dataclass(frozen=True)
@@ -34,6 +47,11 @@ class Constellation:
     orbit_of_satellite: NDArray[np.int64]
     satellite_names: tuple[str, ...]
     start: datetime | None
+    shells: tuple[Shell, ...] = ()
+    """Of real satellites: the first has the first orbits, and orbits after the last shell's are
+    those of drifting satellites that were kept."""
+    left_out: tuple[str, ...] = ()
+    """Names of real satellites that drift and are therefore in no orbit."""
 
     @property
     def satellites(self) -> int:
@@ -114,109 +132,144 @@ def from_element_sets(
     max_age_days: float = 14.0,
     plane_tolerance_deg: float = 3.0,
     altitude_tolerance_km: float = 50.0,
+    drifting: Drifting = "leave-out",
 ) -> Constellation:
-    """Group real satellites into orbits by plane.
+    """Group real satellites into orbits by shell and plane; see `planes`.
 
-    Satellites share an orbit when no gap in inclination or node between neighbours exceeds
-    `plane_tolerance_deg`, nor one in altitude `altitude_tolerance_km`. The gap between two nodes is
-    the angle that it puts between their planes, about sin(inclination) times the difference: near
-    the equator a node says nothing. Nodes are compared at one moment, the start (default: the
-    newest epoch), since they drift by degrees per day. Orbits come sorted by inclination, altitude
-    and node, satellites by their angle along the orbit.
+    Of a satellite with sets of several epochs, the nearest counts at each moment; see `Sgp4`.
+
+    An orbit is at most `plane_tolerance_deg` wide and a shell `altitude_tolerance_km` high; both
+    are also the widest gap between neighbours. The width of an orbit is the angle between planes,
+    about sin(inclination) times the difference of nodes: near the equator a node says nothing.
+    Nodes are compared at one moment, the start (default: the newest epoch), since they drift by
+    degrees per day. Orbits come sorted by inclination, altitude and node, satellites by their angle
+    along the orbit. Satellites between planes or shells are left out, kept in orbits of their own
+    after all others, or refused.
     """
     if not element_sets:
         raise ElementSetError("there is no element set; a constellation needs at least one")
     start = as_utc(start) if start else max(e.epoch for e in element_sets)
-    _refuse_expired(element_sets, start, horizon_s, max_age_days)
+    satellites = histories(element_sets)
+    _refuse_expired(satellites, start, horizon_s, max_age_days)
     julian_day, day_fraction = julian_date(start)
 
-    satrecs = [e.satrec for e in element_sets]
-    minutes = np.array([(start - e.epoch).total_seconds() / 60.0 for e in element_sets])
-    mean_motion_rad_s = np.array([s.no_kozai for s in satrecs]) / 60.0
-    altitude_km = (EARTH_MU_KM3_S2 / mean_motion_rad_s**2) ** (1.0 / 3.0) - EARTH_RADIUS_KM
-    inclination_deg = np.degrees([s.inclo for s in satrecs])
-    node_drift_rad = np.array([s.nodedot for s in satrecs]) * minutes
-    raan_deg = np.degrees(np.array([s.nodeo for s in satrecs]) + node_drift_rad) % 360.0
+    nearest = [min(sets, key=lambda e: abs(e.epoch - start)) for sets in satellites]
+    satrecs = [e.satrec for e in nearest]
+    minutes = np.array([(start - e.epoch).total_seconds() / 60.0 for e in nearest])
+    elements = _elements(satrecs, minutes)
     latitude_argument_rad = (
         np.array([s.argpo + s.mo for s in satrecs])
         + np.array([s.argpdot + s.mdot for s in satrecs]) * minutes
     ) % (2.0 * np.pi)
-
-    orbits = [np.arange(len(element_sets))]
-    for values, tolerance in (
-        (inclination_deg, plane_tolerance_deg),
-        (altitude_km, altitude_tolerance_km),
-    ):
-        orbits = [part for orbit in orbits for part in _split(orbit, values, tolerance)]
+    grouping = group_by_plane(elements, plane_tolerance_deg, altitude_tolerance_km)
+    left_out = np.concatenate([np.empty(0, dtype=np.int64), *grouping.drifting])
+    groups = [plane for shell in grouping.shells for plane in shell]
+    if drifting == "keep":
+        groups, left_out = [*groups, *grouping.drifting], left_out[:0]
+    _refuse_drifting(nearest, left_out, groups, drifting)
     orbits = [
-        part
-        for orbit in orbits
-        for part in _split_by_node(orbit, raan_deg, inclination_deg, plane_tolerance_deg)
-    ]
-    orbits = [
-        orbit[
+        group[
             np.argsort(
-                _angle_along_orbit_rad(
-                    latitude_argument_rad[orbit], raan_deg[orbit], inclination_deg[orbit]
-                ),
-                kind="stable",
+                _angle_along_orbit_rad(elements, latitude_argument_rad, group), kind="stable"
             )
         ]
-        for orbit in orbits
+        for group in groups
     ]
     order = np.concatenate(orbits)
-    names = [element_sets[i].name for i in order]
+    names = [nearest[i].name for i in order]
+    flown = [[e.satrec for e in satellites[i]] for i in order]
     return Constellation(
-        motion=Sgp4([satrecs[i] for i in order], names, julian_day, day_fraction),
+        motion=Sgp4(flown, names, julian_day, day_fraction),
         geoid=WGS84,
         orbit_of_satellite=np.repeat(np.arange(len(orbits)), [len(o) for o in orbits]),
         satellite_names=tuple(names),
         start=start,
+        shells=_shells(elements, grouping),
+        left_out=tuple(nearest[i].name for i in left_out),
     )
 
 
-def _split(members: NDArray[np.int64], values: Floats, tolerance: float) -> list[NDArray[np.int64]]:
-    """Sort members by value and cut where neighbours differ by more than the tolerance."""
-    order = members[np.argsort(values[members], kind="stable")]
-    return np.split(order, np.flatnonzero(np.diff(values[order]) > tolerance) + 1)
+def _elements(satrecs: Sequence[Satrec], minutes: Floats) -> Elements:
+    """Return what decides on orbits, each satellite's so many minutes after its epoch."""
+    mean_motion_rad_s = np.array([s.no_kozai for s in satrecs]) / 60.0
+    node_drift_rad = np.array([s.nodedot for s in satrecs]) * minutes
+    return Elements(
+        inclination_deg=np.degrees([s.inclo for s in satrecs]),
+        altitude_km=(EARTH_MU_KM3_S2 / mean_motion_rad_s**2) ** (1.0 / 3.0) - EARTH_RADIUS_KM,
+        raan_deg=np.degrees(np.array([s.nodeo for s in satrecs]) + node_drift_rad) % 360.0,
+    )
 
 
-def _split_by_node(
-    members: NDArray[np.int64], raan_deg: Floats, inclination_deg: Floats, tolerance_deg: float
-) -> list[NDArray[np.int64]]:
-    """Sort members by node and cut where the planes of neighbours differ too much."""
-    order = members[np.argsort(raan_deg[members], kind="stable")]
-    # On a circle, begin after the widest gap, so that no orbit spans the end.
-    gaps_deg = np.append(np.diff(raan_deg[order]), raan_deg[order[0]] + 360.0 - raan_deg[order[-1]])
-    order = np.roll(order, -1 - int(np.argmax(gaps_deg)))
-    half_step_rad = np.radians(np.diff(raan_deg[order]) % 360.0) / 2.0
-    tilt = np.sin(np.radians(inclination_deg[members].mean()))
-    between_planes_deg = np.degrees(2.0 * np.arcsin(tilt * np.sin(half_step_rad)))
-    parts = np.split(order, np.flatnonzero(between_planes_deg > tolerance_deg) + 1)
-    return sorted(parts, key=lambda part: float(raan_deg[part[0]]))
+def _shells(elements: Elements, grouping: Grouping) -> tuple[Shell, ...]:
+    members = [np.concatenate(planes) for planes in grouping.shells]
+    return tuple(
+        Shell(
+            inclination_deg=float(np.median(elements.inclination_deg[shell])),
+            altitude_km=float(np.median(elements.altitude_km[shell])),
+            orbits=len(planes),
+            satellites=len(shell),
+        )
+        for shell, planes in zip(members, grouping.shells, strict=True)
+    )
+
+
+def _refuse_drifting(
+    satellites: Sequence[ElementSet], left_out: Ints, groups: Sequence[Ints], drifting: Drifting
+) -> None:
+    """Refuse drifting satellites where that is asked for, and a file with no others."""
+    names = listed_names([satellites[i].name for i in left_out])
+    if len(left_out) and drifting == "refuse":
+        raise ElementSetError(
+            f"{len(left_out)} of {len(satellites)} satellites drift between planes or shells "
+            f'({names}), and constellation.drifting is "refuse"; remove them from the file, or '
+            'set it to "leave-out" or "keep"'
+        )
+    if not groups:
+        raise ElementSetError(
+            f"none of the {len(satellites)} satellites ({names}) shares a shell with others; set "
+            'constellation.drifting to "keep" to give each an orbit of its own'
+        )
+
+
+def listed_names(names: Sequence[str], most: int = 3) -> str:
+    """Name the first of some satellites."""
+    return ", ".join(names[:most]) + (" …" if len(names) > most else "")
 
 
 def _angle_along_orbit_rad(
-    latitude_argument_rad: Floats, raan_deg: Floats, inclination_deg: Floats
+    elements: Elements, latitude_argument_rad: Floats, orbit: Ints
 ) -> Floats:
     """Angles of one orbit's satellites from the node of its first, which counts for all."""
+    raan_deg = elements.raan_deg[orbit]
     node_rad = np.radians((raan_deg - raan_deg[0] + 180.0) % 360.0 - 180.0)
-    shift_rad = np.cos(np.radians(inclination_deg)) * node_rad
-    return np.asarray((latitude_argument_rad + shift_rad) % (2.0 * np.pi))
+    shift_rad = np.cos(np.radians(elements.inclination_deg[orbit])) * node_rad
+    return np.asarray((latitude_argument_rad[orbit] + shift_rad) % (2.0 * np.pi))
 
 
 def _refuse_expired(
-    element_sets: Sequence[ElementSet], start: datetime, horizon_s: float, max_age_days: float
+    satellites: Sequence[Sequence[ElementSet]],
+    start: datetime,
+    horizon_s: float,
+    max_age_days: float,
 ) -> None:
-    offset_days = np.array([(start - e.epoch).total_seconds() for e in element_sets])
-    offset_days /= SECONDS_PER_DAY
-    age_days = np.maximum(np.abs(offset_days), np.abs(offset_days + horizon_s / SECONDS_PER_DAY))
+    age_days = np.array([_age_days(sets, start, horizon_s) for sets in satellites])
     expired = np.flatnonzero(age_days > max_age_days)
     if expired.size:
         worst = int(expired[np.argmax(age_days[expired])])
+        name = satellites[worst][0].name
         raise ElementSetError(
-            f"{expired.size} of {len(element_sets)} element sets are too old for the period from "
-            f"{start:%Y-%m-%d %H:%M} UTC: {element_sets[worst].name} is {age_days[worst]:.1f} days "
-            f"from its epoch, allowed are {max_age_days:g}; get newer elements, set schedule.start "
+            f"{expired.size} of {len(satellites)} element sets are too old for the period from "
+            f"{start:%Y-%m-%d %H:%M} UTC: {name} is {age_days[worst]:.1f} days from its "
+            f"nearest epoch, allowed are {max_age_days:g}; get newer elements, set schedule.start "
             "nearer to their epoch, or raise constellation.max_age_days"
         )
+
+
+def _age_days(sets: Sequence[ElementSet], start: datetime, horizon_s: float) -> float:
+    """Return how far a satellite is from its nearest epoch, at the worst moment of a period."""
+    epochs_s = np.array([(e.epoch - start).total_seconds() for e in sets])
+    half_way_s = (epochs_s[:-1] + epochs_s[1:]) / 2.0
+    moments_s = np.concatenate(
+        ([0.0, horizon_s], half_way_s[(half_way_s > 0.0) & (half_way_s < horizon_s)])
+    )
+    return float(np.abs(moments_s[:, None] - epochs_s).min(axis=1).max() / SECONDS_PER_DAY)

@@ -3,7 +3,9 @@
 A coarse grid brackets every rise, set and culmination; bisection and golden-section search then
 run on all brackets at once. A pass that rises and sets between two grid points is still found,
 because its culmination is a local maximum of the elevation. An interruption shorter than the grid
-step inside one pass is not resolved; satellites below geostationary height have none.
+step inside one pass is not resolved; satellites below geostationary height have none, unless the
+position of one near its mask jumps, where one of its element sets takes over from another. Rises
+and sets are right at such a moment too, and culminations are looked for on both sides of it.
 
 The begin of every round is a grid point. A satellite is up at a grid point exactly if one of its
 contacts covers that point, so V taken from contacts equals V sampled at the rounds' begins, even
@@ -100,6 +102,12 @@ def find_contacts(
     rise_s, set_s = rise_s[by_rise], set_s[by_set]
 
     pairs = _Brackets(satellite, station, rise_s, set_s)
+    jumps = _beside_switches(pairs, *constellation.motion.switches, 2.0 * grid_step_s)
+    if len(jumps.satellite):
+        jump_s, jump_margin = _maximise(margin, jumps)
+        peak = _join(peak, jumps)
+        peak_s = np.concatenate((peak_s, jump_s))
+        peak_margin = np.concatenate((peak_margin, jump_margin))
     culmination_s, sines = _culminations(margin, pairs, peak, peak_s, peak_margin)
 
     range_km = margin.stations.range_km_at(
@@ -140,6 +148,29 @@ def _hidden(
     )
     is_pass = (peak_margin >= 0.0) & (peak_s != middle_s)
     return _select(sides, is_pass), peak_s[is_pass]
+
+
+def _beside_switches(
+    contacts: "_Brackets", satellites: Ints, switches_s: Floats, reach_s: float
+) -> "_Brackets":
+    """Return brackets before and after each moment at which a satellite jumps during a contact."""
+    span_s = 2.0 * contacts.high_s.max(initial=0.0) + 1.0
+    during = (switches_s > 0.0) & (switches_s < span_s)
+    satellites, switches_s = satellites[during], switches_s[during]
+    keys = satellites * span_s + switches_s  # in order: by satellite, and then by time
+    first = np.searchsorted(keys, contacts.satellite * span_s + contacts.low_s, side="right")
+    count = np.searchsorted(keys, contacts.satellite * span_s + contacts.high_s) - first
+    contact = np.repeat(np.arange(len(count)), count)
+    ordinal = np.arange(len(contact)) - np.repeat(np.cumsum(count) - count, count)
+    switch_s = switches_s[first[contact] + ordinal]
+    mine = _select(contacts, contact)
+    before = replace(
+        mine,
+        low_s=np.maximum(mine.low_s, switch_s - reach_s),
+        high_s=np.nextafter(switch_s, -np.inf),
+    )
+    after = replace(mine, low_s=switch_s, high_s=np.minimum(mine.high_s, switch_s + reach_s))
+    return _join(before, after)
 
 
 def _culminations(
@@ -224,7 +255,7 @@ def _join(*parts: _Brackets) -> _Brackets:
     )
 
 
-def _select(brackets: _Brackets, which: NDArray[np.bool_]) -> _Brackets:
+def _select(brackets: _Brackets, which: NDArray[np.bool_] | Ints) -> _Brackets:
     return _Brackets(
         brackets.satellite[which],
         brackets.station[which],

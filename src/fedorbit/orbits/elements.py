@@ -1,7 +1,8 @@
 """Element sets of real satellites: TLE text, and OMM as CSV, XML or JSON.
 
 A file is checked as a whole before anything is used: a set that fails its checksum, or that SGP4
-rejects, is an error that names the file, the place in it and the reason.
+rejects, is an error that names the file, the place in it and the reason. A satellite can have sets
+of several epochs, as in a download of its history.
 """
 
 import calendar
@@ -110,19 +111,36 @@ def read_element_sets(path: Path) -> list[ElementSet]:
     records = _omm_records(path, text)
     placed = _from_tle(path, text) if records is None else _from_omm(path, records)
     sets: list[ElementSet] = []
-    place_of: dict[int, str] = {}
+    places: dict[tuple[int, datetime], tuple[str, ElementSet]] = {}
     for where, element_set in placed:
-        number = element_set.satrec.satnum
-        if number in place_of:
+        key = (element_set.satrec.satnum, element_set.epoch)
+        if key not in places:
+            places[key] = where, element_set
+            sets.append(element_set)
+            continue
+        earlier, known = places[key]
+        if _orbit(known) != _orbit(element_set):
             raise ElementSetError(
-                f"{where}: satellite {number} stands in {place_of[number]} already; "
-                "keep one element set per satellite"
+                f"{where}: satellite {key[0]} has another orbit at the same epoch in {earlier}; "
+                "keep one of the two element sets"
             )
-        place_of[number] = where
-        sets.append(element_set)
     if not sets:
         raise ElementSetError(f"{path} holds no element set; expected TLE lines or OMM records")
     return sets
+
+
+def histories(sets: Iterable[ElementSet]) -> list[tuple[ElementSet, ...]]:
+    """Return the sets of each satellite, by epoch; satellites in the order of their first sets."""
+    of_satellite: dict[int, list[ElementSet]] = {}
+    for element_set in sets:
+        of_satellite.setdefault(element_set.satrec.satnum, []).append(element_set)
+    return [tuple(sorted(found, key=lambda s: s.epoch)) for found in of_satellite.values()]
+
+
+def _orbit(element_set: ElementSet) -> tuple[float, ...]:
+    """Return what decides the motion; the number of revolutions, say, does not."""
+    s = element_set.satrec
+    return (s.inclo, s.nodeo, s.ecco, s.argpo, s.mo, s.no_kozai, s.bstar)
 
 
 def _omm_records(path: Path, text: str) -> list[Any] | None:

@@ -34,6 +34,10 @@ class Motion(Protocol):
     def earth_angle_rad(self, times_s: Floats) -> Floats:
         """Angle from the inertial x axis to the Greenwich meridian."""
 
+    @property
+    def switches(self) -> tuple[NDArray[np.int64], Floats]:
+        """Satellites and the moments at which their positions jump."""
+
 
 @dataclass(frozen=True)
 class CircularKepler:
@@ -57,6 +61,11 @@ class CircularKepler:
         """Angle from the inertial x axis to the Greenwich meridian."""
         return self.earth_angle_at_start_rad + EARTH_ROTATION_RAD_S * np.asarray(times_s)
 
+    @property
+    def switches(self) -> tuple[NDArray[np.int64], Floats]:
+        """Satellites and the moments at which their positions jump: none."""
+        return np.empty(0, dtype=np.int64), np.empty(0)
+
     def _positions(self, which: slice | NDArray[np.int64], times_s: Floats) -> Floats:
         radius_km, inclination_rad = self.radius_km[which], self.inclination_rad[which]
         raan_rad = self.raan_rad[which]
@@ -73,24 +82,43 @@ class CircularKepler:
 
 
 class Sgp4:
-    """SGP4 for real element sets, in the TEME frame."""
+    """SGP4 for real element sets, in the TEME frame.
+
+    A satellite can have several sets, sorted by epoch: at each moment the set with the nearest
+    epoch counts. Half-way between two epochs its position jumps, by what the sets disagree.
+    """
 
     def __init__(
         self,
-        satrecs: Sequence[Satrec],
+        histories: Sequence[Sequence[Satrec]],
         names: Sequence[str],
         julian_day: float,
         day_fraction: float,
     ) -> None:
-        self._satrecs = list(satrecs)
-        self._array = SatrecArray(self._satrecs)
         self._names = tuple(names)
         self._julian_day = julian_day
         self._day_fraction = day_fraction
+        self._satrecs = [satrec for history in histories for satrec in history]
+        self._satellite_of_set = np.repeat(np.arange(len(histories)), [len(h) for h in histories])
+        self._array = SatrecArray(self._satrecs)
+        self._begins_s = np.concatenate([self._begins_of(history) for history in histories])
+        self._moments_s = np.unique(self._begins_s[np.isfinite(self._begins_s)])
+        self._keys = self._key(self._satellite_of_set, self._begins_s)
+
+    @property
+    def switches(self) -> tuple[NDArray[np.int64], Floats]:
+        """Satellites and the moments at which another element set of theirs takes over."""
+        later = np.isfinite(self._begins_s)
+        return self._satellite_of_set[later], self._begins_s[later]
 
     def r_eci_km(self, times_s: Floats) -> Floats:
         """Inertial positions `[time, satellite, 3]`."""
-        days, fractions = self._julian_dates(np.asarray(times_s))
+        times_s = np.asarray(times_s)
+        if self._moments_s.size:
+            shape = (len(times_s), len(self._names))
+            satellites = np.broadcast_to(np.arange(shape[1]), shape).ravel()
+            return self.r_eci_km_at(satellites, np.repeat(times_s, shape[1])).reshape(*shape, 3)
+        days, fractions = self._julian_dates(times_s)
         errors, r_eci_km, _ = self._array.sgp4(days, fractions)
         for satellite in np.flatnonzero(errors.any(axis=1)):
             self._refuse(int(satellite), int(errors[satellite].max()))
@@ -100,18 +128,36 @@ class Sgp4:
         """Inertial positions `[n, 3]` of satellite `satellites[i]` at `times_s[i]`."""
         days, fractions = self._julian_dates(times_s)
         r_eci_km = np.empty((len(times_s), 3))
-        order = np.argsort(satellites, kind="stable")
-        # SGP4 in C takes one satellite and many times: one call per satellite, not per pair.
-        for rows in np.split(order, np.flatnonzero(np.diff(satellites[order])) + 1):
+        sets = self._sets_at(satellites, times_s)
+        order = np.argsort(sets, kind="stable")
+        # SGP4 in C takes one set and many times: one call per set, not per pair.
+        for rows in np.split(order, np.flatnonzero(np.diff(sets[order])) + 1):
             if rows.size == 0:
                 continue
-            satellite = int(satellites[rows[0]])
-            errors, r_eci_km[rows], _ = self._satrecs[satellite].sgp4_array(
-                days[rows], fractions[rows]
-            )
+            satrec = self._satrecs[sets[rows[0]]]
+            errors, r_eci_km[rows], _ = satrec.sgp4_array(days[rows], fractions[rows])
             if errors.any():
-                self._refuse(satellite, int(errors.max()))
+                self._refuse(int(satellites[rows[0]]), int(errors.max()))
         return r_eci_km
+
+    def _begins_of(self, history: Sequence[Satrec]) -> Floats:
+        """Moments from which each set of a satellite has the nearest epoch."""
+        epochs_s = SECONDS_PER_DAY * np.array(
+            [
+                (s.jdsatepoch - self._julian_day) + (s.jdsatepochF - self._day_fraction)
+                for s in history
+            ]
+        )
+        return np.concatenate(([-np.inf], (epochs_s[:-1] + epochs_s[1:]) / 2.0))
+
+    def _sets_at(self, satellites: NDArray[np.int64], times_s: Floats) -> NDArray[np.int64]:
+        """Return the set of each satellite that counts at its time."""
+        return np.searchsorted(self._keys, self._key(satellites, times_s), side="right") - 1
+
+    def _key(self, satellites: NDArray[np.int64], times_s: Floats) -> NDArray[np.int64]:
+        """Number pairs so that they sort by satellite, and then by switches that lie behind."""
+        behind = np.searchsorted(self._moments_s, times_s, side="right")
+        return np.asarray(satellites * (len(self._moments_s) + 1) + behind)
 
     def earth_angle_rad(self, times_s: Floats) -> Floats:
         """Angle from the inertial x axis to the Greenwich meridian."""
