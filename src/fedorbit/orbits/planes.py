@@ -158,8 +158,8 @@ def _planes(
 
     narrow = narrower_than(tolerance_deg)
     groups = [group for group, _ in _narrow_groups(members, cut, narrow, SETTLED_SHARE)]
-    # Two close planes with a satellite between them can be narrow enough: the steps to the planes
-    # around them say that they are two.
+    # Two close planes with a satellite between them can be narrow enough for one. The steps between
+    # the shell's other planes show that they are two.
     least = _least(groups)
     step_deg = _typical_step_deg(elements, [group for group in groups if len(group) >= least])
     narrow = narrower_than(min(tolerance_deg, WIDTH_SHARE * step_deg))
