@@ -4,6 +4,9 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
+from fedorbit.config import load_config, networks
 from tests.orbits.element_files import made_satellite, tle_text
 
 
@@ -61,3 +64,24 @@ def test_a_network_on_the_command_line(fedorbit) -> None:
     text = fedorbit("orbits", "-o", "stations=nasa-dsn", "-o", "schedule.rounds=12").stdout
     assert "3 ground stations" in text
     assert "NASA DSN Canberra" in text
+
+
+def test_a_run_goes_on_with_the_stations_it_began_with(
+    fedorbit, own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = [
+        "constellation.planes=2", "constellation.satellites_per_plane=2", "training.epochs=1",
+        "data.synthetic.samples=80", "data.synthetic.size=16", "run.rounds=2",
+    ]  # fmt: skip
+    options = [part for override in small for part in ("-o", override)]
+    fedorbit("run", "quickstart", *options, "-o", "stations=nasa-dsn", "-m", "fedavg", "--out", "a")
+    began = json.loads((tmp_path / "a" / "world.json").read_text())
+    assert [s["name"] for s in began["stations"]] == [
+        "NASA DSN Goldstone", "NASA DSN Canberra", "NASA DSN Madrid",
+    ]  # fmt: skip
+    # A later version has another list.
+    moved = {"operator": "X", "name": "Y", "latitude_deg": "1", "longitude_deg": "2"}
+    monkeypatch.setattr(networks, "_rows", lambda: {"nasa-dsn": [moved]})
+    fedorbit("run", "--resume", "a")
+    assert load_config(tmp_path / "a" / "config.toml").stations[0].name == "NASA DSN Goldstone"
+    assert json.loads((tmp_path / "a" / "world.json").read_text()) == began

@@ -173,6 +173,18 @@ def test_two_orbits_of_a_satellite_at_one_epoch_are_refused(tmp_path: Path, styl
         read_element_sets(written(tmp_path, style(twice)))
 
 
+def test_two_satellites_under_one_number_are_refused(tmp_path: Path) -> None:
+    # Sets of several epochs are a history only if they can be of one satellite.
+    later = EPOCH + timedelta(days=1)
+    other = made_satellite(7, 10.0, inclination_deg=97.5, epoch=later)
+    file = written(tmp_path, tle_text([("ONE", made_satellite(7, 10.0)), ("OTHER", other)]))
+    with pytest.raises(
+        ElementSetError,
+        match=r"line 5: satellite 7 has an inclination of 97\.50 degrees, and of 53\.00 in .*line 2;",
+    ):
+        read_element_sets(file)
+
+
 @pytest.mark.parametrize("style", [tle_text, omm_json])
 def test_the_same_set_twice_counts_once(tmp_path: Path, style) -> None:
     # Downloads of a history repeat sets, at times with another number of revolutions.

@@ -1,7 +1,7 @@
 """Shells and planes of made satellites, where the truth is known, and of real ones."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +135,50 @@ def test_two_shells_in_the_same_planes_are_two(seed: int, apart_km: float, shift
     assert found(grouping) == truth(made)
     assert [len(planes) for planes in grouping.shells] == [36, 36]
     assert not grouping.drifting
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.integers(1, 200),
+    widths=st.tuples(
+        st.sampled_from([0.0, 0.5, 30.0]),
+        st.sampled_from([0.0, 5.0, 300.0]),
+        st.sampled_from([0.0, 8.0, 360.0]),
+    ),
+    inclination_deg=st.sampled_from([0.0, 1.0, 53.0, 90.0, 150.0]),
+    turn_deg=st.floats(0.0, 360.0),
+)
+def test_whatever_a_file_holds(
+    seed: int,
+    count: int,
+    widths: tuple[float, float, float],
+    inclination_deg: float,
+    turn_deg: float,
+) -> None:
+    random = np.random.default_rng(seed)
+    offsets = random.uniform(0.0, 1.0, (count, 3)) * widths
+    elements = Elements(inclination_deg + offsets[:, 0], 500.0 + offsets[:, 1], offsets[:, 2])
+    grouping = group_by_plane(elements, *TOLERANCES)
+    planes = [plane for found_shell in grouping.shells for plane in found_shell]
+    # Every satellite is in one place, and nothing is wider or higher than allowed.
+    everyone = np.concatenate([*planes, *grouping.drifting])
+    assert sorted(everyone.tolist()) == list(range(count))
+    assert all(len(plane) for plane in [*planes, *grouping.drifting])
+    for found_shell in grouping.shells:
+        members = np.concatenate(found_shell)
+        assert np.ptp(elements.altitude_km[members]) <= TOLERANCES[1]
+        assert np.ptp(elements.inclination_deg[members]) <= TOLERANCES[0]
+    for plane in planes:
+        assert elements.width_deg(plane) <= TOLERANCES[0]
+    # Neither the order of the file nor the direction of the x axis matters.
+    order = random.permutation(count)
+    shuffled = Elements(
+        elements.inclination_deg[order], elements.altitude_km[order], elements.raan_deg[order]
+    )
+    again = group_by_plane(shuffled, *TOLERANCES)
+    assert found(grouping) == {frozenset(order[list(p)].tolist()) for p in found(again)}
+    turned = replace(elements, raan_deg=(elements.raan_deg + turn_deg) % 360.0)
+    assert found(group_by_plane(turned, *TOLERANCES)) == found(grouping)
 
 
 def test_planes_at_heights_of_their_own_are_one_shell() -> None:

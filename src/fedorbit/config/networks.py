@@ -73,7 +73,7 @@ def stations_of(entry: str | Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def expanded(stations: Any) -> Any:
-    """Return stations with tables for networks; what is not right stays, for validation to say."""
+    """Return stations with tables for networks; what is wrong stays, and validation refuses it."""
     entries = entries_of(stations)
     if not isinstance(entries, list):
         return stations

@@ -1,10 +1,11 @@
 """A constellation and its contacts as CZML, the JSON that Cesium shows on a globe.
 
 Positions are in the Earth-fixed frame, sampled evenly and interpolated by the viewer: an inertial
-frame would need the viewer to turn the Earth as we do. At a step of five minutes the interpolation
-is good to metres, except where a satellite's element sets take over from each other: a jump there
-is drawn as a slide. Lines between nodes are there while these are in contact. A document holds at
-most so many positions and contacts; a longer period is cut, or refused if it was asked for.
+frame would be right only if the viewer's Earth turned exactly as it does here. At a step of five
+minutes the interpolation is good to metres, except where element sets of a satellite take over from
+each other: a jump there is drawn as a slide. A line between two nodes is there while they are in
+contact. A document has a limit of positions and contacts; a longer period is cut, or refused if it
+was asked for.
 """
 
 import colorsys

@@ -30,6 +30,9 @@ MOST_BYTES = 1 << 26
 """Size of the largest file that is read: 64 MiB hold the sets of 60,000 satellites as XML, the
 longest format, which is twice as many as there are in orbit."""
 MOST_NAME_CHARACTERS = 100  # names are printed; those of catalogues have up to 24
+MOST_TURN_DEG = 2.0
+"""How much the inclinations of one satellite's sets can differ: a turn of 2 degrees takes 260 m/s
+in a low orbit, and drift is far slower."""
 TLE_LINE_LENGTH = 69
 _DECIMAL = r" *[+-]? *[0-9]*\.[0-9]+ *"
 _POWER = r"[ +-][0-9 ]{5}[ +-][0-9]"  # " 18200-3" is 0.182e-3
@@ -112,16 +115,18 @@ def read_element_sets(path: Path) -> list[ElementSet]:
     placed = _from_tle(path, text) if records is None else _from_omm(path, records)
     sets: list[ElementSet] = []
     places: dict[tuple[int, datetime], tuple[str, ElementSet]] = {}
+    firsts: dict[int, tuple[str, ElementSet]] = {}
     for where, element_set in placed:
-        key = (element_set.satrec.satnum, element_set.epoch)
-        if key not in places:
-            places[key] = where, element_set
+        number = element_set.satrec.satnum
+        _require_same_satellite(
+            where, element_set, *firsts.setdefault(number, (where, element_set))
+        )
+        earlier, known = places.setdefault((number, element_set.epoch), (where, element_set))
+        if known is element_set:
             sets.append(element_set)
-            continue
-        earlier, known = places[key]
-        if _orbit(known) != _orbit(element_set):
+        elif _orbit(known) != _orbit(element_set):
             raise ElementSetError(
-                f"{where}: satellite {key[0]} has another orbit at the same epoch in {earlier}; "
+                f"{where}: satellite {number} has another orbit at the same epoch in {earlier}; "
                 "keep one of the two element sets"
             )
     if not sets:
@@ -135,6 +140,18 @@ def histories(sets: Iterable[ElementSet]) -> list[tuple[ElementSet, ...]]:
     for element_set in sets:
         of_satellite.setdefault(element_set.satrec.satnum, []).append(element_set)
     return [tuple(sorted(found, key=lambda s: s.epoch)) for found in of_satellite.values()]
+
+
+def _require_same_satellite(
+    where: str, element_set: ElementSet, earlier: str, known: ElementSet
+) -> None:
+    """Refuse sets under one number that cannot be of one satellite."""
+    degrees = [math.degrees(s.satrec.inclo) for s in (element_set, known)]
+    if abs(degrees[0] - degrees[1]) > MOST_TURN_DEG:
+        raise ElementSetError(
+            f"{where}: satellite {known.satrec.satnum} has an inclination of {degrees[0]:.2f} "
+            f"degrees, and of {degrees[1]:.2f} in {earlier}; give two satellites two numbers"
+        )
 
 
 def _orbit(element_set: ElementSet) -> tuple[float, ...]:

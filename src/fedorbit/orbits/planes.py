@@ -92,7 +92,8 @@ def group_by_plane(
             drifting += planes
             continue
         kept, off = _settled(elements, planes)
-        shells.append(tuple(kept))
+        if kept:
+            shells.append(tuple(kept))
         drifting += off
     return Grouping(tuple(shells), tuple(drifting))
 
@@ -157,9 +158,10 @@ def _planes(
 
     narrow = narrower_than(tolerance_deg)
     groups = [group for group, _ in _narrow_groups(members, cut, narrow, SETTLED_SHARE)]
-    # Two close planes with a satellite between them can be narrow enough: the steps to the planes
-    # around them say that they are two.
-    step_deg = _typical_step_deg(elements, _populous(groups))
+    # Two close planes with a satellite between them can be narrow enough for one. The steps between
+    # the shell's other planes show that they are two.
+    least = _least(groups)
+    step_deg = _typical_step_deg(elements, [group for group in groups if len(group) >= least])
     narrow = narrower_than(min(tolerance_deg, WIDTH_SHARE * step_deg))
     for wide in groups:
         for group, _ in _narrow_groups(wide, cut, narrow, settled_share=0.0):
@@ -167,10 +169,9 @@ def _planes(
             yield from (group[np.sort(part)] for part in parts)  # still in the order of nodes
 
 
-def _populous(planes: list[Ints]) -> list[Ints]:
-    """Return the planes with a good part of the satellites of the typical one."""
-    least = PLANE_SHARE * _typical(planes)
-    return [plane for plane in planes if len(plane) >= least]
+def _least(planes: list[Ints]) -> float:
+    """Satellites that a plane of a shell has at least."""
+    return PLANE_SHARE * _typical(planes)
 
 
 def _typical_step_deg(elements: Elements, planes: list[Ints]) -> float:
@@ -228,15 +229,20 @@ def _levels(members: Ints, values: Floats, floor: float) -> list[Ints]:
 
 def _settled(elements: Elements, planes: list[Ints]) -> tuple[list[Ints], list[Ints]]:
     """Return the planes of a shell without what drifts in it, and that."""
-    kept = _populous(planes)
-    least = min(map(len, kept))
+    least = _least(planes)
+    populous = [plane for plane in planes if len(plane) >= least]
     drifting = [plane for plane in planes if len(plane) < least]
-    limit_deg = OFF_PLANE_SHARE * _typical_step_deg(elements, kept)
-    for number, plane in enumerate(kept):
+    kept: list[Ints] = []
+    limit_deg = OFF_PLANE_SHARE * _typical_step_deg(elements, populous)
+    for plane in populous:
         nodes_deg = elements.raan_deg[plane]
         off_deg = elements.tilt_deg(plane, (nodes_deg - _middle_deg(nodes_deg)) % 360.0)
-        kept[number] = plane[off_deg <= limit_deg]
-        drifting += [plane[[i]] for i in np.flatnonzero(off_deg > limit_deg)]
+        inside = off_deg <= limit_deg
+        if inside.sum() < least:  # a loose group rather than a plane
+            drifting.append(plane)
+            continue
+        kept.append(plane[inside])
+        drifting += [plane[[i]] for i in np.flatnonzero(~inside)]
     return kept, drifting
 
 
