@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedorbit.errors import ModelError
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.fednova import FedNova, normalised_mean
 from fedorbit.methods.steps import effective_steps
@@ -70,19 +71,22 @@ def test_several_intra_orbit_rounds_add_their_steps_up() -> None:
 
 
 def test_a_pull_is_part_of_the_normaliser() -> None:
-    """The same parabola everywhere, unequal steps: directions agree, so the mean keeps to them."""
-    with quadratic_fleet([0, 0], [[1], [1]], samples=[1, 5], rate=0.1) as fleet:
-        assert play_on(fleet, FedNova(mu=0.5), 2)["global"][0] == 0.0  # no gradient, no motion
-    a = effective_steps(5, 0.9, 0.1 * 15)
-    assert a == pytest.approx(7.5 * a / 7.5)
-    with quadratic_fleet([1], [[1]], samples=[4], rate=0.1, momentum=0.9) as fleet:
-        alone = play_on(fleet, FedNova(mu=2.0), 1)["global"][0]
-        # Worked step by step: g = (w - 1) + 2 w.
-        w = v = 0.0
-        for _ in range(4):
-            v = 0.9 * v + (w - 1) + 2 * w
-            w -= 0.1 * v
-        assert alone == pytest.approx(w, rel=1e-5)
+    """One and three steps toward 1 and -1, pulled back by mu = 2 at rate 0.1, no momentum.
+
+    y = 0.1, and 0 -> -0.1 -> -0.1 + 0.1 (-0.9 + 0.2) = -0.17 -> -0.17 - 0.1 (0.83 - 0.34) = -0.219;
+    a = 1, and 1 + 0.8 + 0.64 = 2.44. By samples, 1 to 3, A = (1 + 7.32) / 4 = 2.08.
+    """
+    with quadratic_fleet([1, 1], [[1], [-1]], samples=[1, 3], rate=0.1) as fleet:
+        w = play_on(fleet, FedNova(mu=2.0), 1)["global"][0]
+    assert w == pytest.approx(2.08 * (0.1 / 1 - 3 * 0.219 / 2.44) / 4, rel=1e-5)
+
+
+def test_a_pull_that_overshoots_is_refused() -> None:
+    with (
+        quadratic_fleet([1], [[1]], samples=[2], rate=1.0) as fleet,
+        pytest.raises(ModelError, match="too strong for 2 steps"),
+    ):
+        play_on(fleet, FedNova(mu=3.0), 1)
 
 
 def test_the_steps_travel_with_the_model() -> None:

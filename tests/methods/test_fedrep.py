@@ -24,6 +24,7 @@ def test_one_round_worked_by_hand() -> None:
 def test_epochs_are_split(epochs: int, split: tuple[int, int]) -> None:
     assert FedRep().split(epochs) == split
     assert FedRep(body_epochs=0).split(epochs) == (epochs, 0)
+    assert FedRep(body_epochs=50).split(epochs) == (1, max(epochs - 1, 1))
 
 
 @pytest.mark.parametrize("head", ["last", "classifier"])
@@ -65,7 +66,7 @@ def test_only_bodies_travel_to_the_ground_and_back() -> None:
         for t in range(2):
             state = method.round(state, fleet.at(t))
     assert fleet.ledger.to_ground_bytes == 4 * b * 2 * 2
-    assert fleet.ledger.from_ground_bytes == 4 * b * 2 * 2
+    assert fleet.ledger.from_ground_bytes == 4 * b * 2 * 2  # after each round
     # Each half travels once between the two satellites of an orbit.
     others = len(members(world, 0)) - 1
     assert fleet.ledger.isl_bytes == 2 * 2 * (2 * others * 4 * size)
@@ -86,3 +87,12 @@ def test_each_phase_moves_its_half_alone() -> None:
         pair = method.round(method.start(fleet), fleet.at(0))["model"][0]
     np.testing.assert_array_equal(pair[:b], world.initial_model[:b])  # bits, decay included
     assert not np.array_equal(pair[b:], world.initial_model[b:])
+
+
+def test_an_orbit_alone_in_view_receives_the_body_all_the_same() -> None:
+    world, method = small_world(np.ones((3, 1), dtype=bool)), FedRep()
+    with fleet_of(world) as fleet:
+        state = method.start(fleet)
+        for t in range(3):
+            state = method.round(state, fleet.at(t))
+    assert fleet.ledger.from_ground_bytes == 3 * 4 * method.body_size(world.spec.layout)

@@ -6,7 +6,7 @@ import pytest
 from fedorbit.methods import make_method
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.pfedme import PFedMe
-from fedorbit.testing import fleet_of, play, small_world
+from fedorbit.testing import SCARCE_POWER, fleet_of, play, small_world
 from tests.methods.quadratic import play_on, quadratic_fleet
 
 
@@ -95,3 +95,15 @@ def test_orbits_out_of_view_keep_their_model() -> None:
     state = play(pfedme(), world)[-1]
     for name in ("received", "personal"):
         np.testing.assert_array_equal(state[name][1:], np.tile(world.initial_model, (2, 1)))
+
+
+def test_an_orbit_that_cannot_train_keeps_its_personal_model() -> None:
+    empty = {**SCARCE_POWER["energy"], "initial_charge": 0.0, "solar_w": 0.0}
+    world = small_world(np.ones((1, 2), dtype=bool), onboard={**SCARCE_POWER, "energy": empty})
+    method = pfedme()
+    with fleet_of(world, needs=method.needs) as fleet:
+        state = method.start(fleet)
+        state["personal"] = state["personal"] + np.float32(1.0)
+        after = method.round(state, fleet.at(0))
+    np.testing.assert_array_equal(after["personal"], state["personal"])
+    np.testing.assert_array_equal(after["global"], state["global"])

@@ -101,6 +101,18 @@ def test_one_satellite_is_never_corrected(clients: str, unheard: str) -> None:
 
 
 @pytest.mark.parametrize("clients", ["satellite", "orbit"])
+def test_a_first_round_of_several_intra_orbit_rounds_is_fedavg(clients: str) -> None:
+    """No satellite was heard before, so that there is nothing to correct in any of them."""
+    with quadratic_fleet([1, 2], [[1], [-3]], epochs=2, intra_rounds=3) as fleet:
+        ours = play_on(fleet, Scaffold(clients=clients), 1)["global"]
+        theirs = play_on(fleet, FedAvg(), 1)["global"]
+        np.testing.assert_array_equal(ours, theirs)
+        later = play_on(fleet, Scaffold(clients=clients), 60)["global"][0]
+    if clients == "satellite":  # a single orbit corrects nothing
+        assert later == pytest.approx((1 - 6) / 3, abs=1e-4)  # the optimum
+
+
+@pytest.mark.parametrize("clients", ["satellite", "orbit"])
 def test_c_is_the_mean_of_the_heard_controls(clients: str) -> None:
     world, method = small_world(), Scaffold(clients=clients)
     with fleet_of(world) as fleet:
@@ -127,8 +139,10 @@ def test_unheard_orbits_do_not_slow_the_others_down() -> None:
             for unheard in ("ignore", "zero")
         }
         assert left["ignore"] < 0.5 * left["zero"]
-        ends = [play_on(fleet, Scaffold(unheard=u), 40)["control"] for u in ("ignore", "zero")]
-        assert np.isfinite(ends).all()
+        ends = {u: play_on(fleet, Scaffold(unheard=u), 40) for u in ("ignore", "zero")}
+        now = fleet.at(40 - 1)
+        means = [Scaffold(unheard=u).mean_control(ends["zero"], now) for u in ends]
+        np.testing.assert_array_equal(*means)  # all were heard
 
 
 def test_it_doubles_the_traffic() -> None:
@@ -156,3 +170,14 @@ def test_facts_show_the_controls() -> None:
         facts = Scaffold().facts(state, fleet.at(0))
     assert facts["control_norm"] == pytest.approx(0.0, abs=1e-6)
     assert facts["largest_control_norm"] == pytest.approx(0.95)
+
+
+def test_a_lost_satellite_does_not_raise_the_mean_control() -> None:
+    """Controls of zero for the unheard scale c by the share of the heard, which is at most 1."""
+    with quadratic_fleet([1, 1], [[1], [-1]], samples=[3, 3], orbit_of=[0, 1]) as fleet:
+        method = Scaffold(unheard="zero")
+        state = play_on(fleet, method, 1)
+        state["uploaded_samples"] = np.array([6, 3])  # a mate of the first was lost since
+        state["uploaded"][:] = [[-0.9], [0.3]]
+        found = method.mean_control(state, fleet.at(1))[0]
+    assert found == pytest.approx((6 * -0.9 + 3 * 0.3) / 9, rel=1e-6)

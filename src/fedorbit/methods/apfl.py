@@ -25,18 +25,19 @@ from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import Coupled, Rule
-from fedorbit.methods.base import Family, Method, State
+from fedorbit.methods.base import Family, State
+from fedorbit.methods.effort import MatchedEffort, Work
 from fedorbit.methods.steps import (
     average_at_ground,
     hand_out,
     load_launched,
     mean_by_samples,
+    mean_of_extra,
     train_orbit,
-    weighted_mean,
 )
 
 
-class APFL(Method):
+class APFL(MatchedEffort):
     """Mix a model of the orbit's own with the global one, in a share that is learned."""
 
     family: ClassVar[Family] = "personalised"
@@ -56,22 +57,29 @@ class APFL(Method):
         return {"global": w, "received": everywhere, "own": everywhere.copy(), "alpha": alpha}
 
     def round(self, state: State, now: Now) -> State:
-        """Train w, v and alpha of every visible orbit; average w at the ground."""
+        """Train w, v and alpha of every orbit that takes part; average w at the ground."""
         state = load_launched(state, now, "received", "own")
-        w, received, visible = state["global"], state["received"].copy(), now.orbits.visible
-        hand_out(w, received, now, visible)
+        w, received, orbits = state["global"], state["received"].copy(), self.participants(now)
+        hand_out(w, received, now, orbits)
         own, alpha = state["own"].copy(), state["alpha"].copy()
         trained = now.run(
             {
-                orbit: _train_orbit(now, orbit, received[orbit], own[orbit], float(alpha[orbit]))
-                for orbit in visible
+                orbit: _train_orbit(
+                    now,
+                    orbit,
+                    self.work(orbit, now),
+                    received[orbit],
+                    own[orbit],
+                    float(alpha[orbit]),
+                )
+                for orbit in orbits
             }
         )
         models = {}
-        for orbit in visible:
+        for orbit in orbits:
             models[orbit], own[orbit], alpha[orbit] = trained.pop(orbit)
         w = average_at_ground(now, models, otherwise=w)
-        if visible:
+        if orbits:
             hand_out(w, received, now, now.orbits.reachable)
         return {"global": w, "received": received, "own": own, "alpha": alpha}
 
@@ -86,7 +94,7 @@ class APFL(Method):
 
 
 def _train_orbit(
-    now: Now, orbit: int, w: Vector, v: Vector, alpha: float
+    now: Now, orbit: int, work: Work, w: Vector, v: Vector, alpha: float
 ) -> Program[tuple[Vector, Vector, float]]:
     """Return w, v and alpha of an orbit."""
 
@@ -95,11 +103,11 @@ def _train_orbit(
 
     def combine(now: Now, orbit: int, start: Vector, trained: list[Trained]) -> Vector:
         nonlocal v, alpha
-        samples = now.samples[now.orbits.trainers(orbit)]
-        v = weighted_mean([result.extra["personal"] for result in trained], samples, otherwise=v)
+        v = mean_of_extra(now, orbit, "personal", trained, otherwise=v)
         if trained:
+            samples = now.samples[now.orbits.trainers(orbit)]
             alpha = float(np.average([r.extra["alpha"] for r in trained], weights=samples))
         return mean_by_samples(now, orbit, start, trained)
 
-    w = yield from train_orbit(now, orbit, w, rule=rule, combine=combine)
+    w = yield from train_orbit(now, orbit, w, work, rule=rule, combine=combine)
     return w, v, alpha

@@ -18,9 +18,10 @@ which for one intra-orbit round is the flat sum over satellites. With several, y
 last one and A_l adds up. eta is common to a round and cancels. Steps differ even at equal epochs,
 since samples do.
 
-Departures: `mu` adds FedProx's pull, which here enters before the momentum; a_k accounts for it.
-tau_eff is sum p_k a_k also then. Weight decay counts as gradient. Satellites without steps, for
-want of time or power, have no share. A_l travels with the model, as one value more.
+Departures: `mu` adds FedProx's pull, here toward the start of each intra-orbit round and before the
+momentum; a_k accounts for it. tau_eff is sum p_k a_k also then. Weight decay counts as gradient.
+Satellites without steps, for want of time or power, have no share. A_l travels with the model, as
+one value more.
 """
 
 from typing import Any, ClassVar
@@ -29,11 +30,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fedorbit.errors import ModelError
 from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
-from fedorbit.learning.rules import PLAIN, Sgd
+from fedorbit.learning.rules import PLAIN, Rule, Sgd
 from fedorbit.methods.base import Family, State
 from fedorbit.methods.effort import MatchedEffort
 from fedorbit.methods.steps import effective_steps, hand_out, load_launched, train_orbit
@@ -57,34 +59,48 @@ class FedNova(MatchedEffort):
         w, received, orbits = state["global"], state["received"].copy(), self.participants(now)
         hand_out(w, received, now, orbits)
         trained = now.run({orbit: self._train(now, orbit, received[orbit]) for orbit in orbits})
-        uploads, steps = [], []
+        uploads, steps, samples = [], [], []
         for orbit in orbits:
-            y, a = trained[orbit]
+            y, a, n = trained[orbit]
             sent = now.orbits.upload(orbit, np.append(y, np.float32(a)))
             uploads.append(sent[:-1])
             steps.append(float(sent[-1]))
-        w, _ = normalised_mean(w, uploads, steps, now.orbits.trained_samples[orbits])
+            samples.append(n)
+        w, _ = normalised_mean(w, uploads, steps, np.array(samples))
         if orbits:
             hand_out(w, received, now, now.orbits.reachable)
         return {"global": w, "received": received}
 
-    def _train(self, now: Now, orbit: int, w: Vector) -> Program[tuple[Vector, float]]:
-        """Return y_l and A_l of an orbit."""
-        rule = Sgd(anchor=w, pull=self.mu) if self.mu else PLAIN
-        steps_of_orbit = 0.0
+    def _train(self, now: Now, orbit: int, w: Vector) -> Program[tuple[Vector, float, int]]:
+        """Return y_l and A_l of an orbit, and the samples that were trained on."""
+        anchor, total, trained_samples = w, 0.0, 0
+
+        def rule(satellite: int) -> Rule:
+            return Sgd(anchor=anchor, pull=self.mu) if self.mu else PLAIN
 
         def combine(now: Now, orbit: int, start: Vector, trained: list[Trained]) -> Vector:
-            nonlocal steps_of_orbit
-            momentum, shrink = now.fleet.plan.momentum, now.rate * self.mu
-            steps = [effective_steps(result.steps, momentum, shrink) for result in trained]
+            nonlocal anchor, total, trained_samples
+            steps = [self._effective_steps(result.steps, now) for result in trained]
             samples = now.samples[now.orbits.trainers(orbit)]
-            y, a = normalised_mean(start, [result.model for result in trained], steps, samples)
-            steps_of_orbit += a
-            return y
+            models = [result.model for result in trained]
+            anchor, a = normalised_mean(start, models, steps, samples)
+            total += a
+            trained_samples = max(trained_samples, int(samples[np.array(steps) > 0].sum()))
+            return anchor
 
         work = self.work(orbit, now)
         y = yield from train_orbit(now, orbit, w, work, rule=rule, combine=combine)
-        return y, steps_of_orbit
+        return y, total, trained_samples
+
+    def _effective_steps(self, steps: int, now: Now) -> float:
+        """Return a(tau); refuse a pull so strong that the model swings beyond its start."""
+        a = effective_steps(steps, now.fleet.plan.momentum, now.rate * self.mu)
+        if steps and a <= 0:
+            raise ModelError(
+                f"methods.fednova.mu = {self.mu:g} is too strong for {steps} steps at a rate of "
+                f"{now.rate:g}: the pull overshoots; choose a smaller mu"
+            )
+        return a
 
     def models(self, state: State) -> Vector:
         """Every orbit uses the global model it received last."""

@@ -12,7 +12,8 @@ Inference with the pair (phi, h_l).
 
 Departures: the head belongs to an orbit: its satellites average their heads before the body is
 trained, so that a satellite with a single class sees a common head; each half travels once.
-E = E_head + E_body is the run's, with E_body = ceil(E / 3), where the authors use 10 + 1 or 10 + 5.
+E = E_head + E_body is the run's, with E_body = ceil(E / 3), where the authors use 10 + 1 or 10 + 5;
+an E of 1 is an epoch of each.
 An orbit out of view receives no phi, also with ideal links: a head fits the body that it was
 trained on. An orbit that is launched has the ground's phi and the head of w(0).
 """
@@ -51,33 +52,38 @@ class FedRep(MatchedEffort):
 
     def start(self, fleet: Fleet) -> State:
         """All orbits have w(0). The head of `global` stays that of w(0)."""
-        w = fleet.initial_model()
-        return {"global": w, "model": np.tile(w, (fleet.orbits, 1))}
+        w, b = fleet.initial_model(), self.body_size(fleet.layout)
+        model = np.tile(w, (fleet.orbits, 1))
+        return {"global": w, "model": model, "received": model[:, :b].copy()}
 
     def round(self, state: State, now: Now) -> State:
         """Train heads, then bodies, and average the bodies."""
         state = load_launched(state, now, "model")
         w, model, orbits = state["global"].copy(), state["model"].copy(), self.participants(now)
-        b = self.body_size(now.fleet.layout)
-        bodies = model[:, :b]  # a view: orbits receive bodies only
-        hand_out(w[:b], bodies, now, orbits)
+        phi, received = w[: self.body_size(now.fleet.layout)], state["received"].copy()
+        b = len(phi)
+        received[now.orbits.launched] = phi
+        hand_out(phi, received, now, orbits)
+        model[orbits, :b] = received[orbits]
         programs = {
             orbit: self._train(now, orbit, model[orbit], self.work(orbit, now)) for orbit in orbits
         }
-        for orbit, pair in now.run(programs).items():
-            model[orbit] = pair
-        w[:b] = average_at_ground(now, {orbit: bodies[orbit] for orbit in orbits}, w[:b])
-        hand_out(w[:b], bodies, now, orbits)
-        return {"global": w, "model": model}
+        pairs = now.run(programs)
+        w[:b] = average_at_ground(now, {orbit: pairs[orbit][:b] for orbit in orbits}, phi)
+        hand_out(phi, received, now, orbits)
+        for orbit in orbits:
+            model[orbit] = np.concatenate((received[orbit], pairs[orbit][b:]))
+        return {"global": w, "model": model, "received": received}
 
     def body_size(self, layout: ParameterLayout) -> int:
         """Return b, where the head begins."""
         return layout.classifier.start if self.head == "classifier" else layout.class_rows.min()
 
     def split(self, epochs: int) -> tuple[int, int]:
-        """Return E_head and E_body."""
+        """Return E_head and E_body; the head has one epoch at least."""
         body = math.ceil(epochs / 3) if self.body_epochs is None else self.body_epochs
-        return max(1, epochs - body), body
+        body = min(body, max(epochs - 1, 1))
+        return max(epochs - body, 1), body
 
     def _train(self, now: Now, orbit: int, pair: Vector, work: Work) -> Program[Vector]:
         """Train head and body of an orbit in turn, once per intra-orbit round."""

@@ -39,8 +39,8 @@ from fedorbit.methods.steps import (
     hand_out,
     load_launched,
     mean_by_samples,
+    mean_of_extra,
     train_orbit,
-    weighted_mean,
 )
 
 
@@ -76,16 +76,20 @@ class PFedMe(MatchedEffort):
         state = load_launched(state, now, "received", "personal")
         w, received, orbits = state["global"], state["received"].copy(), self.participants(now)
         hand_out(w, received, now, orbits)
-        trained = now.run({orbit: self._train(now, orbit, received[orbit]) for orbit in orbits})
         personal, moved = state["personal"].copy(), {}
+        trained = now.run(
+            {orbit: self._train(now, orbit, received[orbit], personal[orbit]) for orbit in orbits}
+        )
         for orbit in orbits:
             personal[orbit], moved[orbit] = trained.pop(orbit)
         w = blend(w, average_at_ground(now, moved, otherwise=w), self.beta)
         hand_out(w, received, now, orbits)
         return {"global": w, "received": received, "personal": personal}
 
-    def _train(self, now: Now, orbit: int, w: Vector) -> Program[tuple[Vector, Vector]]:
-        """Return theta_l and w_l of an orbit."""
+    def _train(
+        self, now: Now, orbit: int, w: Vector, personal: Vector
+    ) -> Program[tuple[Vector, Vector]]:
+        """Return theta_l and w_l of an orbit; theta_l stays if no satellite does a step."""
         effective = now.rate / (1.0 - now.fleet.plan.momentum)
         inner = effective if self.inner_rate is None else self.inner_rate
         outer = effective if self.outer_rate is None else self.outer_rate
@@ -95,14 +99,15 @@ class PFedMe(MatchedEffort):
             return Moreau(anchor=w, pull=self.lambda_, repeats=self.inner_steps, follow=follow)
 
         def combine(now: Now, orbit: int, theta: Vector, trained: list[Trained]) -> Vector:
-            nonlocal w
-            samples = now.samples[now.orbits.trainers(orbit)]
-            w = weighted_mean([result.extra["anchor"] for result in trained], samples, otherwise=w)
-            return mean_by_samples(now, orbit, theta, trained)
+            nonlocal w, personal
+            w = mean_of_extra(now, orbit, "anchor", trained, otherwise=w)
+            theta = mean_by_samples(now, orbit, theta, trained)
+            personal = theta if any(result.steps for result in trained) else personal
+            return theta
 
         work = self.work(orbit, now)
-        theta = yield from train_orbit(now, orbit, w, work, rate=inner, rule=rule, combine=combine)
-        return theta, w
+        yield from train_orbit(now, orbit, w, work, rate=inner, rule=rule, combine=combine)
+        return personal, w
 
     def models(self, state: State) -> Vector:
         """Every orbit uses its personal model."""

@@ -20,7 +20,9 @@ Means are by samples. `unheard = "ignore"`: c averages over the satellites that 
 the first training of a satellite is not corrected; the paper's zeros ("zero") say that unheard
 satellites have no gradient. Option I, a further pass over all data, is left out.
 `clients = "orbit"`: one control per orbit, for fleets whose controls would not fit into memory; a
-is then the mean of a(tau_k) by samples.
+is then the mean of a(tau_k) by samples, and c_l is uploaded as well, since after several
+intra-orbit rounds the ground cannot derive it. With several intra-orbit rounds c stays as it was
+received, and c_k is renewed after each of them.
 """
 
 from typing import Any, ClassVar, Literal
@@ -103,15 +105,20 @@ class Scaffold(MatchedEffort):
         mean = weighted_mean(state["uploaded"], heard, np.zeros_like(state["global"]))
         if self.unheard == "ignore" or not heard.any():
             return mean
-        return mean * np.float32(heard.sum() / now.samples.sum())
+        active = np.minimum(heard, now.orbits.samples)  # satellites may be lost since the upload
+        return mean * np.float32(active.sum() / now.samples.sum())
 
     def _train(self, state: State, now: Now, orbit: int) -> Program[Vector]:
         """Train an orbit, and renew its controls after every intra-orbit round."""
         control, heard, c = state["control"], state["heard"], state["received_control"][orbit]
+        # c holds nothing of satellites that were not heard before this round.
+        known = heard | (self.unheard == "zero")
+        corrections: dict[int, Vector] = {}  # one of each client, whose satellites share it
 
         def correction(client: int) -> Vector:
-            known = heard[client] or self.unheard == "zero"
-            return c - control[client] if known else np.zeros_like(c)
+            if client not in corrections:
+                corrections[client] = c - control[client] if known[client] else np.zeros_like(c)
+            return corrections[client]
 
         def rule(satellite: int) -> Rule:
             wanted = correction(satellite if self.clients == "satellite" else orbit)
@@ -127,6 +134,7 @@ class Scaffold(MatchedEffort):
                     eta_a = np.float32(now.rate * np.average(steps, weights=samples))
                     control[client] = (start - y) / eta_a - correction(client)  # c_k+
                     heard[client] = True
+            corrections.clear()
             return mean_by_samples(now, orbit, start, trained)
 
         start, work = state["received"][orbit], self.work(orbit, now)

@@ -38,6 +38,14 @@ def mean_by_samples(now: Now, orbit: int, start: Vector, trained: list[Trained])
     return weighted_mean([result.model for result in trained], weights, otherwise=start)
 
 
+def mean_of_extra(
+    now: Now, orbit: int, name: str, trained: list[Trained], otherwise: Vector
+) -> Vector:
+    """Average by samples what a rule returns beside the model."""
+    weights = now.samples[now.orbits.trainers(orbit)]
+    return weighted_mean([result.extra[name] for result in trained], weights, otherwise)
+
+
 def train_orbit(
     now: Now,
     orbit: int,
@@ -102,6 +110,8 @@ def effective_steps(steps: int, momentum: float, shrink: float = 0.0) -> float:
 
 def blend(old: Vector, new: Vector, share: float) -> Vector:
     """Return (1 - share) old + share new; with a share of 1, `new` to the last bit."""
+    if share == 1.0:
+        return new
     return np.asarray((1.0 - share) * old + share * new, dtype=np.float32)
 
 
