@@ -9,7 +9,7 @@ import pytest
 
 from fedorbit.fleet import Fleet, Needs
 from fedorbit.hardware import Hardware
-from fedorbit.methods import Method, State
+from fedorbit.methods import METHODS, Method, State, make_method
 from fedorbit.methods.fedrep import FedRep
 from fedorbit.methods.per_fedavg import PerFedAvg
 from fedorbit.methods.scaffold import Scaffold
@@ -68,6 +68,17 @@ def test_fedrep_keeps_time_for_the_exchange_of_its_body() -> None:
     assert moved[body:].any()
     assert done == 2
     assert onboard_s == pytest.approx(40.0 + 60.0 * layout.size / body, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_shipped_method_is_late(name: str) -> None:
+    """Whatever a round consists of, training leaves time for all exchanges of it."""
+    method = make_method(name, {})
+    with hurried(method, epochs=30, round_s=100.0, pass_s=2.0, exchange_s=7.0) as fleet:
+        fleet.plan = replace(fleet.plan, intra_rounds=2)
+        _, onboard_s, done = played(fleet, method)
+    assert onboard_s <= 100.0 + 1e-6
+    assert (done > 0) == (name != "centralised")  # which does not train on board
 
 
 def test_scaffold_keeps_time_for_the_exchange_of_its_controls() -> None:

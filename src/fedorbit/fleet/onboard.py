@@ -313,14 +313,13 @@ class Onboard:
             of_satellite[job.satellite].append(job)
         rations = {}
         for satellite, mine in of_satellite.items():
-            now_s = sum(self.training_s(job.first_epoch()) for job in mine)
-            ahead = [self._images_s(satellite, job.to_come.least) for job in mine]
-            later = [self._images_s(satellite, job.to_come.wanted) for job in mine]
+            samples = int(self._samples[satellite])
+            now = sum(job.first_epoch().images(samples) for job in mine)
+            least = now + sum(job.to_come.least for job in mine)
+            wanted = sum(job.images(samples) + job.to_come.wanted for job in mine)
             rations[satellite] = _Ration.of_time(
                 self._left_s(satellite),
-                now_s,
-                now_s + sum(ahead),
-                sum(self.training_s(job) for job in mine) + sum(later),
+                *(self._images_s(satellite, images) for images in (now, least, wanted)),
             )
         return rations
 
