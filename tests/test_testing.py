@@ -9,7 +9,7 @@ from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import State
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.steps import train_orbit
-from fedorbit.testing import EVENTS, MethodConformance, small_world, snapshots
+from fedorbit.testing import EVENTS, MethodConformance, fleet_of, small_world, snapshots
 from fedorbit.testing.playing import counted_messages
 from tests.methods.relays import RelaysParts
 
@@ -116,6 +116,16 @@ def test_the_method_that_relays_uses_all_kinds_of_links() -> None:
     assert any(len(letter["hops"]) and letter["part"] for letter in waiting)
     slow = snapshots(RelaysParts(), small_world(model_s=450.0))
     assert any("contact_s" in snapshot.world for snapshot in slow)
+
+
+def test_a_message_without_the_time_for_it_is_counted_as_unlinked() -> None:
+    """As the ledger does: the contact lasts 300 s, the message needs 450 s."""
+    world = small_world(links="ideal", model_s=450.0)
+    with fleet_of(world) as fleet, counted_messages() as counts:
+        now = fleet.at(0)
+        now.send(now.satellites_of()[0], now.servers[0], fleet.initial_model())
+        assert counts["unlinked"] == fleet.ledger.unlinked_bytes == 4 * fleet.layout.size
+        assert counts["to_ground"] == fleet.ledger.to_ground_bytes == 0
 
 
 class SendsOneValueOfMany(RelaysParts):

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+from fedorbit.activity import Activity
 from fedorbit.config import Config
 from fedorbit.errors import LinkError, ModelError
 from fedorbit.fleet import Fleet
+from fedorbit.fleet.topology import Topology
+from fedorbit.orbits.plan import plan_of_slots
 from fedorbit.simulation.world import build_world
 from fedorbit.testing import EVENTS, PATTERN, fleet_of, reached, reloaded, small_world
 from fedorbit.testing.playing import Snapshot
@@ -30,6 +33,16 @@ def test_nodes_and_links_are_those_of_the_plan() -> None:
         assert fleet.at(0).neighbours(0) == [1]
         assert fleet.at(2).neighbours(1) == []
         assert fleet.at(2).neighbours(0) == []
+
+
+def test_no_link_begins_a_slot_early_through_rounding() -> None:
+    """Six slots of 86400 / 333 s: the end of the fifth, summed, is after the sixth's begin."""
+    slot_s, seen = 86400 / 333, np.zeros((10, 1, 1), dtype=bool)
+    seen[6:8] = True
+    orbit_of = np.zeros(1, dtype=np.int64)
+    plan = plan_of_slots(seen, slot_s)
+    topology = Topology(plan, orbit_of, Activity.always(1), slots=10, slot_s=slot_s)
+    assert topology.linked_slots(0, 10, 0, 1) == [6, 7]
 
 
 def test_windows_are_those_of_the_plan() -> None:

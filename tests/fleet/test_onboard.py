@@ -1,5 +1,6 @@
 """Time and energy on board, worked out by hand."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,9 +8,9 @@ import pytest
 
 from fedorbit.activity import Activity
 from fedorbit.errors import RunError
-from fedorbit.fleet import Onboard
+from fedorbit.fleet import Needs, Onboard
 from fedorbit.hardware import Hardware, Power
-from fedorbit.learning.jobs import LocalJob
+from fedorbit.learning.jobs import Ahead, LocalJob
 from fedorbit.learning.rules import Coupled
 from fedorbit.methods import Method, make_method
 from fedorbit.methods.fedorbit import FedOrbit
@@ -50,7 +51,14 @@ def onboard_of(activity: Activity | None = None, **hardware: Any) -> Onboard:
 def jobs(
     epochs: int, *satellites: int, to_come: int = 0, t: int = 0, **more: Any
 ) -> list[LocalJob]:
-    return [LocalJob(k, MODEL, epochs, 0.1, (t, 0, 0), to_come=to_come, **more) for k in satellites]
+    """`to_come`: trainings like this one that follow."""
+
+    def job(satellite: int) -> LocalJob:
+        one_each = to_come * int(SAMPLES[satellite])
+        ahead = Ahead(wanted=epochs * one_each, least=one_each)
+        return LocalJob(satellite, MODEL, epochs, 0.1, (t, 0, 0), to_come=ahead, **more)
+
+    return [job(satellite) for satellite in satellites]
 
 
 def granted(onboard: Onboard, *wave: list[LocalJob]) -> list[list[int]]:
@@ -106,10 +114,10 @@ def test_a_deadline_cuts_to_whole_epochs() -> None:
 def test_a_deadline_leaves_time_to_exchange_models() -> None:
     # Of 100 s, exchanges of 20 s each are kept free: 2 x 1 Mbit at 0.1 Mbit/s.
     onboard = onboard_of(deadline=True, isl_mbps=0.1)
-    with onboard.exchange_to_come(0, values=31_250, others=1, times=2):
+    with onboard.exchange_to_come(0, values=2 * 31_250, others=1):
         assert granted(onboard, jobs(6, 0, 1, to_come=1)) == [[3, 6]]  # 60 s in two halves
     onboard.exchange(0, values=31_250, others=1)
-    with onboard.exchange_to_come(0, values=31_250, others=1, times=1):
+    with onboard.exchange_to_come(0, values=31_250, others=1):
         assert granted(onboard, jobs(6, 0, 1)) == [[3, 6]]  # 30 + 20 s are over, 50 - 20 are left
     onboard.exchange(0, values=31_250, others=1)
     onboard.begin(1)
@@ -228,6 +236,56 @@ def test_scarce_passes_are_divided_evenly() -> None:
     assert granted(onboard_of(power=full), jobs(4, 0, 1), jobs(1, 0, 1)) == [[4, 4], [1, 1]]
 
 
+def test_one_epoch_of_each_training_is_within_the_limits() -> None:
+    """55 s, or as many times 2 J, are 5 passes of 10 s: for 10 epochs and for 1 epoch."""
+    in_time = Onboard(
+        Hardware(SPEEDS, round_s=55.0, deadline=True),
+        SAMPLES,
+        ORBIT_OF_SATELLITE,
+        Activity.always(3),
+        parameters=1,
+    )
+    assert granted(in_time, jobs(10, 0), jobs(1, 0)) == [[4], [1]]
+    in_time.begin(1)
+    assert in_time.record()["onboard_s"] == [50.0, 0.0]
+    charged = onboard_of(power=power(battery_j=200.0, initial_j=110.0))
+    assert granted(charged, jobs(1, 0), jobs(10, 0)) == [[1], [4]]
+    charged.begin(1)
+    assert charged.saved()["charge_j"][0] == 110.0 - 100.0 + 15.0
+
+
+def test_trainings_that_follow_get_an_epoch_each() -> None:
+    """Satellite 0 can do 10 passes; 9 epochs now and 3 later are of different kinds."""
+    later = Ahead(wanted=3 * 4 * 10, least=4 * 10)  # three epochs of four gradients
+    [job] = jobs(9, 0)
+    onboard = onboard_of(deadline=True)
+    # One epoch each is 1 + 4 passes; of the 5 that are left, 8 / (8 + 8) are for this one.
+    assert [job.epochs for job in onboard.grant([replace(job, to_come=later)])] == [1 + 2]
+    # Where not each can have one, those that begin have it.
+    onboard = onboard_of(power=power(initial_j=80.0))
+    assert [job.epochs for job in onboard.grant([replace(job, to_come=later)])] == [1]
+
+
+def test_batches_are_part_of_what_a_method_needs() -> None:
+    # A pass takes 10, 5 and 20 s; four batches of at most 15 samples take 40, 15 and 30 s.
+    needs = Needs(passes=1, batches=4)
+    for round_s, able in ((19.0, [0, 0, 0]), (20.0, [0, 1, 0]), (50.0, [1, 1, 1])):
+        hardware = Hardware(SPEEDS, round_s, deadline=True)
+        onboard = Onboard(
+            hardware, SAMPLES, ORBIT_OF_SATELLITE, Activity.always(3), 1, needs, batch=15
+        )
+        assert onboard.able(0).tolist() == able
+
+
+def test_epochs_of_a_part_of_the_samples_count_by_images() -> None:
+    onboard = onboard_of(deadline=True)
+    granted(onboard, jobs(3, 1, samples=8))  # 24 of 20 samples: one whole epoch
+    granted(onboard, jobs(1, 0, samples=4), jobs(2, 0, samples=99))  # none, and two
+    onboard.begin(0)
+    assert onboard.record()["epochs_done"] == [1 + 2, 0]
+    assert onboard.done_per_sample(0, orbit_samples=30) == (24 + 4 + 20) / 30
+
+
 def test_the_scarcer_of_time_and_power_decides() -> None:
     onboard = onboard_of(power=power(), deadline=True)
     assert granted(onboard, jobs(30, 0, 1), jobs(30, 2)) == [[2, 5], [1]]
@@ -268,7 +326,7 @@ def test_time_goes_forward() -> None:
 def test_what_is_saved_is_a_copy() -> None:
     onboard = onboard_of(power=power())
     saved = onboard.saved()
-    onboard.ask(0, 0, 3, 2)
+    onboard.ask(0, 0, epochs=6)
     granted(onboard, jobs(3, 0, 1))
     onboard.begin(1)
     assert saved["charge_j"] == [50.0] * 3

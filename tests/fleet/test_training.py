@@ -98,6 +98,40 @@ def test_a_job_takes_as_long_as_its_satellite_needs() -> None:
         }
 
 
+def test_a_job_begins_after_what_its_satellite_does_within_the_slot() -> None:
+    sizes = [len(part) for part in small_world().partition.train]
+    speeds = [size / 100.0 for size in sizes]  # an epoch takes 100 s
+    with fleet_of(small_world(onboard={"samples_per_s": speeds})) as fleet:
+        now = fleet.at(1)
+        now.train([now.job(0, fleet.initial_model(), epochs=5)])
+        begin(now, 0)
+        begin(now, 2)
+        # Slot 1 begins at 300 s.
+        ends = [job["end_s"] for job in fleet.saved()[0]["jobs"]]
+        assert ends == [pytest.approx(300.0 + 500.0 + 100.0), pytest.approx(300.0 + 100.0)]
+
+
+def test_a_job_on_some_of_the_samples_is_counted_by_its_images() -> None:
+    """One batch is not an epoch; several of them may be."""
+    world = small_world(ALWAYS, onboard={"samples_per_s": 1e6, "deadline": True})
+    half = len(world.partition.train[0]) // 2
+    assert half > 1
+    with fleet_of(world) as fleet:
+        now, w = fleet.at(0), fleet.initial_model()
+        [trained] = now.train([now.job(0, w, samples=half)])
+        assert trained.steps == -(-half // world.config.training.batch)
+        assert fleet.ledger.samples_trained == half
+        assert fleet.ledger.epochs == [0, 0, 0]
+        now.train([now.job(2, w, epochs=5, samples=len(world.partition.train[2]) // 2 + 1)])
+        assert fleet.ledger.epochs[1] in (2, 3)
+        assert fleet.onboard is not None
+        told = fleet.onboard.record()
+        assert told["epochs_asked"] == told["epochs_done"] == fleet.ledger.epochs
+        begin(now, 4, samples=half)
+        fleet.at(1)
+        assert fleet.ledger.epochs[2] == 0
+
+
 def test_a_battery_cuts_what_is_begun() -> None:
     sizes = [len(part) for part in small_world().partition.train]
     energy = {"battery_wh": 1.0, "solar_w": 0.0, "training_w": 1.0, "initial_charge": 1.0}

@@ -16,8 +16,8 @@ from fedorbit.orbits.visibility import Schedule, round_times_s
 from fedorbit.simulation.provenance import config_hash, what_counts
 from fedorbit.simulation.world import (
     build_world,
-    complain_of_short_contacts,
     model_bytes,
+    warn_of_short_contacts,
 )
 from fedorbit.testing import assert_same
 from tests.simulation.test_runs import StopAfter, newest_checkpoint, small, timeless
@@ -160,7 +160,7 @@ def test_orbits_that_can_never_exchange_a_model() -> None:
     in_view = Schedule(round_times_s(2, 300.0), np.array([[1, 1, 0, 1], [1, 0, 0, 1]], dtype=bool))
     seconds = np.array([[90.0, 20.0, 0.0, 10.0], [80.0, 300.0, 0.0, 30.0]])
     with pytest.warns(UserWarning) as caught:
-        complain_of_short_contacts(Service(in_view, seconds, exchange_s=40.0))
+        warn_of_short_contacts(Service(in_view, seconds, exchange_s=40.0))
     # Orbit 1 has its long contact in a round that finds it out of view; orbit 2 is never in view.
     [message] = [str(warning.message) for warning in caught]
     assert message.startswith(
@@ -169,7 +169,7 @@ def test_orbits_that_can_never_exchange_a_model() -> None:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        complain_of_short_contacts(Service(in_view, seconds, exchange_s=10.0))
+        warn_of_short_contacts(Service(in_view, seconds, exchange_s=10.0))
 
 
 @pytest.mark.parametrize("method", ["fedavg", "ditto"])

@@ -6,7 +6,7 @@ from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, Ledger
 from fedorbit.fleet.network import Mail
 from fedorbit.fleet.now import Now
 from fedorbit.fleet.onboard import ONE_MODEL, Needs, Onboard
-from fedorbit.fleet.orbits import Rules
+from fedorbit.fleet.orbits import Phase, Rules
 from fedorbit.fleet.training import Finished
 from fedorbit.orbits.plan import Contact, Window
 
@@ -23,6 +23,7 @@ __all__ = [
     "Needs",
     "Now",
     "Onboard",
+    "Phase",
     "Rules",
     "TrainingPlan",
     "Window",

@@ -94,6 +94,7 @@ class Fleet:
                 activity,
                 layout.size,
                 needs,
+                plan.batch,
             )
         self.training = Training(
             engine, self.rosters, orbit_of_satellite, round_s, self.onboard, self.ledger

@@ -22,7 +22,7 @@ class Ledger:
     unlinked_bytes: int = 0
     """Over links that do not exist, which ideal links assume."""
     epochs: list[int] = field(default_factory=list)
-    """Local epochs of each orbit's satellites, times models trained."""
+    """Local epochs of each orbit's satellites, times passes."""
 
     def book(self, direction: Direction, size_bytes: int, linked: bool = True) -> None:
         """Count bytes that move; what has no link is counted apart."""

@@ -173,18 +173,23 @@ class Now:
         rate: float | None = None,
         purpose: int = 0,
         rule: Rule = PLAIN,
+        samples: int | None = None,
     ) -> LocalJob:
         """Make a job for one satellite; epochs and rate are the run's unless given.
 
-        `purpose` is a number that distinguishes several trainings of one slot.
+        `purpose` is a number that distinguishes several trainings of one slot. `samples` limits
+        those of an epoch.
         """
         self.fleet.topology.require_satellite(satellite)
         epochs = self.fleet.plan.epochs if epochs is None else epochs
+        rate = self.rate if rate is None else rate
+        key = (self.t, 0, purpose)
+        job = LocalJob(satellite, start, epochs, rate, key, rule, samples=samples)
         if self.fleet.onboard is not None:
             orbit = int(self.fleet.orbit_of_satellite[satellite])
-            self.fleet.onboard.ask(orbit, self.t, rule.passes * epochs, 1)
-        rate = self.rate if rate is None else rate
-        return LocalJob(satellite, start, epochs, rate, (self.t, 0, purpose), rule)
+            asked = job.whole_epochs(int(self.samples[satellite]))
+            self.fleet.onboard.ask(orbit, self.t, asked)
+        return job
 
     def pooled_jobs(self, start: Vector, *, epochs: int) -> list[LocalJob]:
         """Make one job on the samples of all active satellites, if they have any."""

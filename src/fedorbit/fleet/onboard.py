@@ -6,14 +6,16 @@ training_w times as many joules. In a round a satellite can do the passes that f
 Sun brings during a round can be spent from the next round on, so that no charge is spent before it
 exists, whenever in the round the Sun shines.
 
-- A satellite that cannot do one epoch of all that the method trains (`Method.passes`) is not among
+- A satellite that cannot do one epoch of all that the method trains (`Method.needs`) is not among
   the trainers of the round.
-- If a round asks for more passes than there are, all that a satellite has to do in it is cut by
-  the same share, to whole epochs, and to one where that would be none and there is enough for it;
-  what rounding leaves over is for later intra-orbit rounds, or stays in the battery.
+- If a round asks for more passes than there are, a satellite does one epoch of each of its
+  trainings, and of the other epochs the same share of each, rounded down. Trainings that follow in
+  the round count (`LocalJob.to_come`). Where there is not one epoch for each of them, there is one
+  for those that begin now, or none. What rounding leaves over is for later trainings, or stays in
+  the battery.
 - Every satellite has a clock of its own, so that it does not matter in which calls or in which
   order satellites are asked to train. Before an orbit exchanges models all of it waits for the
-  slowest; time is kept free for that where an exchange is known to follow.
+  slowest; time is kept free for exchanges that are announced.
 """
 
 from collections import defaultdict
@@ -46,6 +48,8 @@ class Needs(NamedTuple):
     """Gradient evaluations per sample, for one epoch of all that it trains."""
     exchanged: float = 1.0
     """Models that it sends to the satellites of its orbit, and gets back."""
+    batches: int = 0
+    """Gradient evaluations of single batches, beside the passes."""
 
 
 ONE_MODEL = Needs()
@@ -90,14 +94,19 @@ class Onboard:
         activity: Activity,
         parameters: int,
         needs: Needs = ONE_MODEL,
+        batch: int = 1,
     ) -> None:
-        """`parameters`: of the model. `needs`: of the method, of every satellite that trains."""
+        """`parameters`: of the model. `needs`: of the method, of every satellite that trains.
+
+        `batch`: samples of one batch.
+        """
         self.hardware = hardware
         self._samples = samples
-        self._pass_s: Floats = samples / hardware.samples_per_s
         self._orbit_of_satellite = orbit_of_satellite
         self._activity = activity
         self._parameters, self._needs = parameters, needs
+        images = needs.passes * samples + needs.batches * np.minimum(samples, batch)
+        self._needed_s: Floats = images / hardware.samples_per_s
         self._first_of_orbit = np.searchsorted(
             orbit_of_satellite, np.arange(orbit_of_satellite[-1] + 1)
         )
@@ -134,7 +143,7 @@ class Onboard:
         charge_j = self._charge_after(self._tally.round, self._charge_j, self._drawn_j)
         for between in range(self._tally.round + 1, t):
             charge_j = self._charge_after(between, charge_j, np.zeros_like(charge_j))
-        return self._who_is_able(t, charge_j)
+        return self._able_satellites(t, charge_j)
 
     def never_able(self) -> list[int]:
         """Satellites that can train in no round, with all the charge that they could ever have."""
@@ -146,14 +155,14 @@ class Onboard:
         there = able = np.zeros(len(self._samples), dtype=np.bool_)
         for t in self._activity.begins.tolist():
             present = self._activity.during(t)
-            there, able = there | present, able | (present & self._who_is_able(t, charge_j))
+            there, able = there | present, able | (present & self._able_satellites(t, charge_j))
         return np.flatnonzero(there & ~able & (self._samples > 0)).tolist()
 
-    def ask(self, orbit: int, t: int, passes: int, satellites: int) -> None:
-        """Note that a method wants so many passes of so many satellites in round t."""
+    def ask(self, orbit: int, t: int, epochs: int) -> None:
+        """Note epochs that a method wants of an orbit's satellites in round t, times passes."""
         self.begin(t)
-        self._tally.epochs_asked[orbit] += passes * satellites
-        self._tally.asked += passes * satellites
+        self._tally.epochs_asked[orbit] += epochs
+        self._tally.asked += epochs
 
     def done_per_sample(self, orbit: int, orbit_samples: int) -> float:
         """Epochs per sample that an orbit has trained in this round."""
@@ -165,7 +174,7 @@ class Onboard:
         self._clock_s: Floats = np.zeros(len(self._samples))
         self._reserved_s: list[list[float]] = [[] for _ in self._first_of_orbit]
         self._samples_trained = [0] * len(self._first_of_orbit)
-        self._able = self._who_is_able(self._tally.round, self._charge_j)
+        self._able = self._able_satellites(self._tally.round, self._charge_j)
 
     def _elapsed_s(self) -> list[float]:
         """Time on board of each orbit in this round: that of the satellite that ends last."""
@@ -197,20 +206,19 @@ class Onboard:
         there = self._activity.during(t)
         return np.where(there, np.minimum(charged_j, power.battery_j), charge_j)
 
-    def _who_is_able(self, t: int, charge_j: Floats) -> NDArray[np.bool_]:
+    def _able_satellites(self, t: int, charge_j: Floats) -> NDArray[np.bool_]:
         """Satellites that have time and charge for what the method needs of them."""
         able = np.ones(len(self._samples), dtype=np.bool_)
         hardware, needs = self.hardware, self._needs
-        training_s = needs.passes * self._pass_s
         if hardware.deadline:
             there = self._activity.during(t)
             in_orbit = np.add.reduceat(there.astype(np.int64), self._first_of_orbit)
             values = needs.exchanged * self._parameters
             exchange_s = self.exchange_s(values) * np.maximum(in_orbit - 1, 0)
-            busy_s = training_s + exchange_s[self._orbit_of_satellite]
+            busy_s = self._needed_s + exchange_s[self._orbit_of_satellite]
             able &= busy_s <= hardware.round_s * (1.0 + ROUNDING)
         if hardware.power is not None:
-            able &= training_s * hardware.power.training_w <= charge_j * (1.0 + ROUNDING)
+            able &= self._needed_s * hardware.power.training_w <= charge_j * (1.0 + ROUNDING)
         return able
 
     # --- Training -------------------------------------------------------------------------------
@@ -223,11 +231,12 @@ class Onboard:
         return 2 * transfer_s(BYTES_PER_PARAMETER * values, self.hardware.isl_mbps)
 
     @contextmanager
-    def exchange_to_come(
-        self, orbit: int, values: float, others: int, times: int
-    ) -> Iterator[None]:
-        """Keep time free for exchanges of an orbit that will follow, while this lasts."""
-        reserved_s = times * others * self.exchange_s(values)
+    def exchange_to_come(self, orbit: int, values: float, others: int) -> Iterator[None]:
+        """Keep time free for exchanges of an orbit that will follow, while this lasts.
+
+        `values`: of all of them together.
+        """
+        reserved_s = others * self.exchange_s(values)
         of_round = self._reserved_s[orbit]
         of_round.append(reserved_s)
         try:
@@ -246,8 +255,9 @@ class Onboard:
             self._draw(job)
             self._clock_s[job.satellite] += self.training_s(job)
             orbit = int(self._orbit_of_satellite[job.satellite])
-            self._samples_trained[orbit] += job.epochs * int(self._samples[job.satellite])
-            self.count(orbit, job.rule.passes * job.epochs)
+            samples = int(self._samples[job.satellite])
+            self._samples_trained[orbit] += job.epochs * job.samples_of_epoch(samples)
+            self.count(orbit, job.whole_epochs(samples))
         return granted
 
     def grant_begun(self, t: int, jobs: Sequence[LocalJob]) -> list[LocalJob]:
@@ -271,7 +281,7 @@ class Onboard:
 
     def _affordable(self, job: LocalJob) -> int:
         """Epochs of a job that the satellite's charge pays for."""
-        power, epoch_s = self.hardware.power, self.training_s(replace(job, epochs=1))
+        power, epoch_s = self.hardware.power, self.training_s(job.first_epoch())
         if power is None or not epoch_s:
             return job.epochs
         left_j = self._charge_j[job.satellite] - self._drawn_j[job.satellite]
@@ -279,8 +289,14 @@ class Onboard:
 
     def training_s(self, job: LocalJob) -> float:
         """Seconds that a job takes on board."""
-        images = job.images(int(self._samples[job.satellite]))
-        return float(images / self.hardware.samples_per_s[job.satellite])
+        return self._images_s(job.satellite, job.images(int(self._samples[job.satellite])))
+
+    def _images_s(self, satellite: int, images: int) -> float:
+        return float(images / self.hardware.samples_per_s[satellite])
+
+    def clock_s(self, satellite: int) -> float:
+        """Seconds of this round for which a satellite has been busy, or has waited for others."""
+        return float(self._clock_s[satellite])
 
     def exchange(self, orbit: int, values: int, others: int) -> None:
         """Book the time that the satellites of an orbit take to bring their values together.
@@ -292,17 +308,18 @@ class Onboard:
 
     def _rations(self, jobs: Sequence[LocalJob]) -> dict[int, "_Ration"]:
         """What each satellite can do of all that it is asked for in the rest of the round."""
-        wanted_s: dict[int, float] = defaultdict(float)
-        one_each_s: dict[int, float] = defaultdict(float)
+        of_satellite: dict[int, list[LocalJob]] = defaultdict(list)
         for job in jobs:
-            wanted_s[job.satellite] += self.training_s(job) * (1 + job.to_come)
-            one_each_s[job.satellite] += self.training_s(replace(job, epochs=1))
+            of_satellite[job.satellite].append(job)
         rations = {}
-        for satellite, training_s in wanted_s.items():
-            can_s = self._left_s(satellite)
-            rations[satellite] = _Ration(
-                share=can_s / training_s if training_s else 1.0,
-                least=int(can_s * (1.0 + ROUNDING) >= one_each_s[satellite]),
+        for satellite, mine in of_satellite.items():
+            samples = int(self._samples[satellite])
+            now = sum(job.first_epoch().images(samples) for job in mine)
+            least = now + sum(job.to_come.least for job in mine)
+            wanted = sum(job.images(samples) + job.to_come.wanted for job in mine)
+            rations[satellite] = _Ration.of_time(
+                self._left_s(satellite),
+                *(self._images_s(satellite, images) for images in (now, least, wanted)),
             )
         return rations
 
@@ -383,13 +400,24 @@ class Onboard:
 
 
 class _Ration(NamedTuple):
-    """What a satellite can do: a share of what it is asked for, and at least so many epochs."""
+    """What a satellite can do of each training: first epochs, and a share of those after them."""
 
+    first: int
     share: float
-    least: int
+
+    @classmethod
+    def of_time(cls, can_s: float, now_s: float, least_s: float, wanted_s: float) -> "_Ration":
+        """Share out seconds of training.
+
+        `now_s` is one epoch of each training that begins, `least_s` also of each that follows, and
+        `wanted_s` all epochs of all of them.
+        """
+        if can_s * (1.0 + ROUNDING) < least_s:
+            return cls(first=int(can_s * (1.0 + ROUNDING) >= now_s), share=0.0)
+        others_s = wanted_s - least_s
+        return cls(first=1, share=min((can_s - least_s) / others_s, 1.0) if others_s else 1.0)
 
     def of(self, epochs: int) -> int:
         """Whole epochs that are left of some."""
-        if self.share >= 1.0:
-            return epochs
-        return min(epochs, max(self.least, int(epochs * self.share + ROUNDING)))
+        first = min(epochs, self.first)
+        return first + int((epochs - first) * max(self.share, 0.0) + ROUNDING)

@@ -3,9 +3,9 @@
 The satellites of an orbit reach each other, and the ground reaches an orbit through any of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from fedorbit.errors import LinkError
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER
 from fedorbit.fleet.roster import Ints, Roster
 from fedorbit.learning.engine import Program
-from fedorbit.learning.jobs import LocalJob, Trained
+from fedorbit.learning.jobs import NOTHING_AHEAD, Ahead, LocalJob, Trained
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import PLAIN, Rule
 
@@ -22,6 +22,31 @@ if TYPE_CHECKING:
 
 Rules = Rule | Callable[[int], Rule]
 """A rule for all satellites, or a function that returns that of a satellite."""
+
+
+class Phase(NamedTuple):
+    """A training of an orbit's satellites with the exchange after it, announced in advance.
+
+    Time and power on board are shared out among all phases of a round.
+    """
+
+    epochs: int = 0
+    """0: an exchange alone."""
+    rule: Rules = PLAIN
+    samples: int | None = None
+    """Of each epoch; None: all."""
+
+    def job(
+        self,
+        satellite: int,
+        start: Vector,
+        rate: float = 0.0,
+        key: tuple[int, ...] = (),
+        to_come: Ahead = NOTHING_AHEAD,
+    ) -> LocalJob:
+        """Make the job of a satellite."""
+        rule = _rule(self.rule, satellite)
+        return LocalJob(satellite, start, self.epochs, rate, key, rule, to_come, self.samples)
 
 
 class OrbitTier:
@@ -110,47 +135,65 @@ class OrbitTier:
         epochs: int,
         rate: float,
         intra_round: int = 0,
-        intra_rounds: int = 1,
         purpose: int = 0,
         rule: Rules = PLAIN,
         samples: int | None = None,
+        to_come: Sequence[Phase] = (),
     ) -> list[LocalJob]:
         """Make one job for each satellite of `trainers(orbit)`, all from one model.
 
-        `purpose` distinguishes several trainings of one round, such as Ditto's two models. Where
-        time or power is short, it is divided evenly among the `intra_rounds`. `rule` may be a
-        function of the satellite. `samples` limits those of an epoch.
+        `intra_round` and `purpose` distinguish trainings of one round, such as Ditto's two models.
+        `rule` may be a function of the satellite. `samples` limits those of an epoch. `to_come` is
+        what follows in the round: where time or power is short, it is divided among all of it.
         """
-        key, to_come = (self.t, intra_round, purpose), max(intra_rounds - intra_round - 1, 0)
+        this, key = Phase(epochs, rule, samples), (self.t, intra_round, purpose)
+        able, onboard = self.trainers(orbit), self.fleet.onboard
+        if onboard is None:
+            return [this.job(satellite, start, rate, key) for satellite in able]
         jobs = [
-            LocalJob(satellite, start, epochs, rate, key, _rule(rule, satellite), to_come, samples)
-            for satellite in self.trainers(orbit)
+            this.job(satellite, start, rate, key, self._ahead(satellite, start, to_come))
+            for satellite in self._roster.trainers[orbit]
         ]
-        if self.fleet.onboard is not None and (asked := self._roster.trainers[orbit]):
-            passes = _rule(rule, asked[0]).passes * epochs
-            self.fleet.onboard.ask(orbit, self.t, passes, len(asked))
-        return jobs
+        if jobs:
+            asked = sum(job.whole_epochs(self._held(job.satellite)) for job in jobs)
+            onboard.ask(orbit, self.t, asked)
+        return [job for job in jobs if job.satellite in able]
 
-    def train(self, orbit: int, start: Vector, **settings: Any) -> Program[list[Trained]]:
+    def _ahead(self, satellite: int, start: Vector, phases: Sequence[Phase]) -> Ahead:
+        """What later phases ask of a satellite."""
+        jobs, held = [phase.job(satellite, start) for phase in phases], self._held(satellite)
+        return Ahead(
+            wanted=sum(job.images(held) for job in jobs),
+            least=sum(job.first_epoch().images(held) for job in jobs),
+        )
+
+    def _held(self, satellite: int) -> int:
+        """Training samples of a satellite."""
+        return int(self._roster.samples[satellite])
+
+    def train(
+        self, orbit: int, start: Vector, *, to_come: Sequence[Phase] = (), **settings: Any
+    ) -> Program[list[Trained]]:
         """Train an orbit's satellites from one model, and have them exchange the results.
 
         A training program, to be used with `yield from`; takes what `jobs` takes.
         """
-        jobs = self.jobs(orbit, start, **settings)
-        with self._exchange_to_come(orbit, jobs):
+        jobs = self.jobs(orbit, start, to_come=to_come, **settings)
+        with self._exchange_to_come(orbit, jobs, to_come):
             trained = yield jobs
         if any(result.steps for result in trained):
             self.exchange(orbit, jobs[0].rule.exchanged(self.fleet.layout.size))
         return trained
 
-    def _exchange_to_come(self, orbit: int, jobs: list[LocalJob]) -> AbstractContextManager[None]:
-        """Keep time on board free for the exchanges after these jobs, and those like them."""
+    def _exchange_to_come(
+        self, orbit: int, jobs: list[LocalJob], to_come: Sequence[Phase]
+    ) -> AbstractContextManager[None]:
+        """Keep time on board free for the exchange after these jobs, and those of later phases."""
         if self.fleet.onboard is None or not jobs:
             return nullcontext()
-        values = jobs[0].rule.exchanged(self.fleet.layout.size)
-        return self.fleet.onboard.exchange_to_come(
-            orbit, values, self._others(orbit), 1 + jobs[0].to_come
-        )
+        rules = [jobs[0].rule, *(_rule(phase.rule, jobs[0].satellite) for phase in to_come)]
+        values = sum(rule.exchanged(self.fleet.layout.size) for rule in rules)
+        return self.fleet.onboard.exchange_to_come(orbit, values, self._others(orbit))
 
     def exchange(self, orbit: int, values: int | None = None) -> None:
         """Bring vectors of all satellites together and hand the result back, over ISLs.

@@ -108,8 +108,9 @@ class Topology:
         if self._is_lasting(a, b):
             return np.asarray(self.active(slots, a) & self.active(slots, b))
         begins_s, ends_s = self._contacts.between(a, b)
-        begin_s = np.asarray(slots) * self.slot_s
-        begun = np.searchsorted(begins_s, begin_s + self.slot_s)
+        # As everywhere, to the bit: begin + length may round to after the next slot's begin.
+        begin_s, end_s = np.asarray(slots) * self.slot_s, (np.asarray(slots) + 1) * self.slot_s
+        begun = np.searchsorted(begins_s, end_s)
         over = np.searchsorted(ends_s, begin_s, side="right")
         return np.asarray(begun > over)
 
@@ -149,7 +150,7 @@ class Topology:
         if server is not None:
             self.require_server(server)
         found = self._contacts.during(t * self.slot_s, (t + 1) * self.slot_s)
-        return [contact for contact in found if server in (None, contact.server)]
+        return [contact for contact in found if server is None or contact.server == server]
 
     def contact_s(self, t: int, a: int, b: int) -> float:
         """Seconds within slot t in which two nodes are in contact."""

@@ -167,17 +167,18 @@ class Training:
     def _book(self, jobs: Sequence[LocalJob]) -> None:
         """Book jobs within a slot; pooled ones count for all orbits that are active."""
         for job in jobs:
-            t, images, epochs = job.key[0], self._images(job), job.rule.passes * job.epochs
+            t, held = job.key[0], self._held(job)
+            images, epochs = job.images(held), job.whole_epochs(held)
             pooled = self._is_pooled(job)
             orbits = self._rosters.at(t).orbits if pooled else [self._orbit_of(job.satellite)]
             self._ledger.samples_trained += images
             for orbit in orbits:
                 self._ledger.epochs[orbit] += self._epochs.add(t, orbit, job.satellite, epochs)
 
-    def _images(self, job: LocalJob) -> int:
-        """How many images a job trains on."""
+    def _held(self, job: LocalJob) -> int:
+        """How many samples the satellite of a job has."""
         samples = self._rosters.at(job.key[0]).samples
-        return job.images(int(samples.sum() if self._is_pooled(job) else samples[job.satellite]))
+        return int(samples.sum() if self._is_pooled(job) else samples[job.satellite])
 
     def _orbit_of(self, satellite: int) -> int:
         return int(self._orbit_of_satellite[satellite])
@@ -227,15 +228,15 @@ class Training:
             trained = self._kept(next(done) if job.epochs else Trained.untouched(job))
             start = self._keeper.keep(job.start)
             work = Finished(job.satellite, start, trained, t, self._end_s(t, job), facts)
-            epochs = job.rule.passes * job.epochs
-            self._under_way.append(_Begun(work, self._images(job), epochs))
+            held = self._held(job)
+            self._under_way.append(_Begun(work, job.images(held), job.whole_epochs(held)))
         self.settle(t)
 
     def settle(self, t: int) -> None:
         """Book jobs that end in slot t or have ended before; nothing happens if they are booked.
 
         What a lost satellite does not finish is thus never counted as trained. Satellites leave
-        between slots, so that a job that ends in a slot is known to as the slot begins.
+        between slots, so that whether a job ends in a slot is known as the slot begins.
         """
         self._under_way = [self._settled(begun, t) for begun in self._under_way]
 
@@ -267,12 +268,15 @@ class Training:
     def _end_s(self, t: int, job: LocalJob) -> float:
         """Moment at which a job ends that begins in slot t, or after those under way.
 
-        A satellite trains nothing while it is inactive.
+        It begins when what its satellite does within the slot is over. A satellite trains nothing
+        while it is inactive.
         """
         works = (begun.work for begun in self._under_way)
         busy = [work.end_s for work in works if work.satellite == job.satellite]
-        seconds = 0.0 if self._onboard is None else self._onboard.training_s(job)
-        begin_s = max([t * self._round_s, *busy])
+        seconds = clock_s = 0.0
+        if self._onboard is not None:
+            seconds, clock_s = self._onboard.training_s(job), self._onboard.clock_s(job.satellite)
+        begin_s = max([t * self._round_s + clock_s, *busy])
         activity = self._rosters.activity
         return activity.worked_until_s(job.satellite, begin_s, seconds, self._round_s)
 

@@ -1,4 +1,4 @@
-"""Who trains: the C kernel where it can, PyTorch otherwise."""
+"""What trains: the C kernel where it can, PyTorch otherwise."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Who runs the training of a round: threads of this process, or a cluster (`ray/engine.py`).
+"""What runs the training of a round: threads of this process, or a cluster (`ray/engine.py`).
 
 Each job runs on one thread and depends on nothing but itself, so the engine cannot change a bit.
 """
@@ -30,7 +30,7 @@ class Engine(Protocol):
     """Trains and evaluates, somewhere."""
 
     backend: str
-    """Who trains: kernel or torch."""
+    """What trains: kernel or torch."""
 
     @property
     def workers(self) -> int:

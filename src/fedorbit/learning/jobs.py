@@ -4,8 +4,8 @@ Methods make jobs, rules say what is done with each batch (`rules/`), trainers d
 decide where. None knows about the others.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,17 @@ EVERYBODY = -1
 """Stands for a satellite that holds all training samples: centralised training."""
 
 
+class Ahead(NamedTuple):
+    """Images that a satellite is to train on later in the same round, once per gradient."""
+
+    wanted: int = 0
+    least: int = 0
+    """Those of the first epoch of each training."""
+
+
+NOTHING_AHEAD = Ahead()
+
+
 @dataclass(frozen=True, eq=False)
 class LocalJob:
     """Local training of one satellite: from where, how long, how fast, and by which rule.
@@ -36,15 +47,31 @@ class LocalJob:
     rate: float
     key: tuple[int, ...]
     rule: Rule = PLAIN
-    to_come: int = 0
-    """Trainings like this one that follow in the same round, for rationing of time on board."""
+    to_come: Ahead = NOTHING_AHEAD
+    """What follows for the same satellite, for rationing of time and power on board."""
     samples: int | None = None
     """Samples of each epoch, the first ones of its random order; None: all of the satellite's."""
 
     def images(self, samples: int) -> int:
         """How many images it trains on if its satellite has so many samples: a measure of time."""
-        used = samples if self.samples is None else min(self.samples, samples)
-        return self.rule.passes * self.epochs * used
+        return self.rule.passes * self.epochs * self.samples_of_epoch(samples)
+
+    def whole_epochs(self, samples: int) -> int:
+        """How many epochs count as trained, times passes, of a satellite with so many samples.
+
+        An epoch of fewer samples is a part of one: whole ones are counted, of all of them together.
+        """
+        if self.samples is None:
+            return self.rule.passes * self.epochs
+        return self.images(samples) // samples if samples else 0
+
+    def samples_of_epoch(self, samples: int) -> int:
+        """How many samples an epoch has if its satellite has so many."""
+        return samples if self.samples is None else min(self.samples, samples)
+
+    def first_epoch(self) -> "LocalJob":
+        """Return the job without its later epochs."""
+        return replace(self, epochs=min(self.epochs, 1))
 
 
 @dataclass(frozen=True, eq=False)

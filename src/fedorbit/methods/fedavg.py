@@ -8,11 +8,12 @@ Satellites of a visible orbit train E_base epochs, the orbit averages by samples
 Departures: none.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from fedorbit.fleet import Fleet, Now
+from fedorbit.fleet import Fleet, Now, Phase
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import PLAIN, Rule
 from fedorbit.methods.base import Family, State
@@ -38,7 +39,12 @@ class FedAvg(MatchedEffort):
         trained = now.run(
             {
                 orbit: train_orbit(
-                    now, orbit, received[orbit], self.work(orbit, now), rule=self.local(w)
+                    now,
+                    orbit,
+                    received[orbit],
+                    self.work(orbit, now),
+                    rule=self.local(w),
+                    to_come=self.to_come(now),
                 )
                 for orbit in orbits
             }
@@ -51,6 +57,10 @@ class FedAvg(MatchedEffort):
     def local(self, w: Vector) -> Rule:
         """How satellites train, given the global model: here by LocalSGD and nothing else."""
         return PLAIN
+
+    def to_come(self, now: Now) -> Sequence[Phase]:
+        """What orbits do in a round after that: here nothing."""
+        return ()
 
     def models(self, state: State) -> Vector:
         """Every orbit uses the global model it received last."""

@@ -24,7 +24,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedorbit.fleet import Fleet, Needs, Now
+from fedorbit.fleet import Fleet, Needs, Now, Phase
 from fedorbit.learning.engine import Program
 from fedorbit.learning.parameters import ParameterLayout, Vector
 from fedorbit.learning.rules import Sgd
@@ -90,17 +90,18 @@ class FedRep(MatchedEffort):
         if not work.epochs:
             return pair
         b, (head_epochs, body_epochs) = self.body_size(now.fleet.layout), self.split(work.epochs)
-        phases = [(head_epochs, slice(b, None)), (body_epochs, slice(0, b))] * work.intra_rounds
-        phases = [(epochs, part) for epochs, part in phases if epochs]
-        for number, (epochs, part) in enumerate(phases):
+        halves = [(head_epochs, slice(b, None)), (body_epochs, slice(0, b))] * work.intra_rounds
+        halves = [(epochs, part) for epochs, part in halves if epochs]
+        phases = [Phase(epochs, Sgd(part=part)) for epochs, part in halves]
+        for number, (epochs, part) in enumerate(halves):
             trained = yield from now.orbits.train(
                 orbit,
                 pair,
                 epochs=epochs,
                 rate=now.rate,
                 intra_round=number,
-                intra_rounds=len(phases),
                 rule=Sgd(part=part),
+                to_come=phases[number + 1 :],
             )
             pair, mean = pair.copy(), mean_by_samples(now, orbit, pair, trained)
             pair[part] = mean[part]  # the other half keeps its bits

@@ -14,12 +14,13 @@ step is the run's, with momentum, decay, clipping and rate(t). alpha does not de
 the objective. `adapt_epochs` adapts over whole epochs instead of batches, as some libraries do.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from fedorbit.fleet import Fleet, Needs, Now
+from fedorbit.fleet import Fleet, Needs, Now, Phase
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import Maml, Rule, Sgd
 from fedorbit.methods.base import Family, State
@@ -29,6 +30,8 @@ from fedorbit.methods.steps import load_launched, train_orbit
 
 ADAPTING = 1
 """Purpose of the jobs that adapt; those that train have 0."""
+ADAPTATION = Sgd(momentum=0.0, weight_decay=0.0)
+"""A plain step: what the objective is about."""
 
 
 class PerFedAvg(FedAvg):
@@ -48,8 +51,13 @@ class PerFedAvg(FedAvg):
 
     @property
     def needs(self) -> Needs:
-        """Two or four gradients of every sample."""
-        return Needs(passes=self.rule.passes)
+        """Two or four gradients of every sample, and those of the adaptation."""
+        passes = self.rule.passes
+        if not self.alpha:
+            return Needs(passes)
+        if self.adapt_epochs:
+            return Needs(passes + 1, exchanged=2)
+        return Needs(passes, exchanged=1 + self.adapt_steps, batches=self.adapt_steps)
 
     def start(self, fleet: Fleet) -> State:
         """All orbits have w(0), adapted to nothing."""
@@ -68,23 +76,36 @@ class PerFedAvg(FedAvg):
         ]
         adapted[news] = received[news]
         if self.alpha:
-            work = Work(self.adapt_epochs, 1) if self.adapt_epochs else Work(1, self.adapt_steps)
             programs = {
                 orbit: train_orbit(
                     now,
                     orbit,
                     received[orbit],
-                    work,
+                    self._adaptation,
                     rate=self.alpha,
-                    rule=Sgd(momentum=0.0, weight_decay=0.0),
+                    rule=ADAPTATION,
                     purpose=ADAPTING,
-                    samples=None if self.adapt_epochs else now.fleet.plan.batch,
+                    samples=self._adaptation_samples(now),
                 )
                 for orbit in news
             }
             for orbit, model in now.run(programs).items():
                 adapted[orbit] = model
         return {**after, "adapted": adapted}
+
+    @property
+    def _adaptation(self) -> Work:
+        """Epochs, or intra-orbit rounds of one batch."""
+        return Work(self.adapt_epochs, 1) if self.adapt_epochs else Work(1, self.adapt_steps)
+
+    def _adaptation_samples(self, now: Now) -> int | None:
+        return None if self.adapt_epochs else now.fleet.plan.batch
+
+    def to_come(self, now: Now) -> Sequence[Phase]:
+        """Keep time and power for the adaptation."""
+        epochs, intra_rounds = self._adaptation
+        phase = Phase(epochs, ADAPTATION, self._adaptation_samples(now))
+        return [phase] * intra_rounds if self.alpha else []
 
     @property
     def rule(self) -> Rule:

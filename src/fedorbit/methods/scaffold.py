@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fedorbit.fleet import Fleet, Needs, Now
+from fedorbit.fleet import Fleet, Needs, Now, Phase
 from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
@@ -138,7 +138,8 @@ class Scaffold(MatchedEffort):
             return mean_by_samples(now, orbit, start, trained)
 
         start, work = state["received"][orbit], self.work(orbit, now)
-        return train_orbit(now, orbit, start, work, rule=rule, combine=renew)
+        controls = [Phase()] if self.clients == "satellite" else []  # `_upload_control`
+        return train_orbit(now, orbit, start, work, rule=rule, combine=renew, to_come=controls)
 
     def _clients(self, orbit: int, satellites: list[int]) -> dict[int, list[int]]:
         """Return the clients of an orbit, each with its satellites."""

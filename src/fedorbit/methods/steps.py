@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedorbit.fleet import Now, Rules
+from fedorbit.fleet import Now, Phase, Rules
 from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
@@ -57,20 +57,25 @@ def train_orbit(
     purpose: int = 0,
     samples: int | None = None,
     combine: Combine = mean_by_samples,
+    to_come: Sequence[Phase] = (),
 ) -> Program[Vector]:
-    """Train an orbit's satellites from one model and combine them, once per intra-orbit round."""
+    """Train an orbit's satellites from one model and combine them, once per intra-orbit round.
+
+    `to_come`: what the method has them do after that in the same round.
+    """
     model, (epochs, intra_rounds) = start, work or Work.base(now)
-    for intra_round in range(intra_rounds if epochs else 0):
+    phases = [Phase(epochs, rule, samples)] * (intra_rounds if epochs else 0)
+    for intra_round in range(len(phases)):
         trained = yield from now.orbits.train(
             orbit,
             model,
             epochs=epochs,
             rate=now.rate if rate is None else rate,
             intra_round=intra_round,
-            intra_rounds=intra_rounds,
             purpose=purpose,
             rule=rule,
             samples=samples,
+            to_come=[*phases[intra_round + 1 :], *to_come],
         )
         model = combine(now, orbit, model, trained)
         del trained  # before the next ones arrive

@@ -15,7 +15,7 @@ from fedorbit.simulation.checkpoint import Checkpoint, load_newest, save
 from fedorbit.simulation.evaluation import Evaluator, clients, evaluator_of
 from fedorbit.simulation.provenance import provenance
 from fedorbit.simulation.records import Record, RecordFile, headline, read_records, write_summary
-from fedorbit.simulation.world import World, complain_of_idle_satellites
+from fedorbit.simulation.world import World, warn_of_idle_satellites
 from fedorbit.stopping import StopRequested, deaf_to_signals, stopping_on_signals
 
 
@@ -67,7 +67,7 @@ def run_rounds(
     config = world.config
     fleet = world.fleet(engine, method.needs)
     if fleet.onboard is not None:
-        complain_of_idle_satellites(fleet.onboard)
+        warn_of_idle_satellites(fleet.onboard)
     evaluator = evaluator_of(world, engine, method.serves)
     at = _Standing(_start_or_resume(method, fleet, folder, run_id))
     fleet.restore(at.done.spent, at.done.under_way)

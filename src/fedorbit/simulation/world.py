@@ -60,7 +60,7 @@ class World:
     active_plan: ContactPlan
     """The contacts of active satellites: launched and not lost."""
     schedule: Schedule
-    """Who can exchange models when: in view, and for long enough where links have rates."""
+    """Orbits that can exchange models, by round: in view, and for long enough with link rates."""
     dataset: Dataset
     partition: Partition
     spec: ModelSpec
@@ -70,7 +70,7 @@ class World:
     hardware: Hardware | None = None
     """Speed and power on board, where the configuration has them."""
     service: Service | None = None
-    """What the rates of links make of who is in view, where the configuration has them."""
+    """What the rates of links make of the rounds in view, where the configuration has them."""
 
     @property
     def orbits_present(self) -> NDArray[np.bool_]:
@@ -94,12 +94,12 @@ class World:
 
     @property
     def backend(self) -> Backend:
-        """Who trains, as the configuration says and this machine can."""
+        """What trains, as the configuration says and this machine can."""
         engine = self.config.engine
         return resolve_backend(engine.backend, self.spec.name, engine.device, self.spec.image_shape)
 
     def trainer(self) -> Trainer:
-        """Return one who trains."""
+        """Return the trainer of the backend."""
         device = self.config.engine.device
         return make_trainer(self.backend, self.spec, self.data, self.sgd, device)
 
@@ -146,7 +146,7 @@ class World:
     def fleet(self, engine: Engine, needs: Needs = ONE_MODEL) -> Fleet:
         """Return the world as a method may see it, with nothing spent yet.
 
-        On board, time and power are looked after for a method that trains so many models.
+        Time and power on board must suffice for `needs`, those of the method.
         """
         training = self.config.training
         return Fleet(
@@ -210,7 +210,7 @@ def build_world(
     if has_rates(config):
         size_bytes = BYTES_PER_PARAMETER * spec.layout.size
         service = build_service(config, constellation, active_plan, schedule, size_bytes)
-        complain_of_short_contacts(service)
+        warn_of_short_contacts(service)
         schedule = service.schedule
     everything = np.sort(np.concatenate(partition.train))
     scale, shift = standardisation(dataset.images, everything)
@@ -246,7 +246,7 @@ def model_bytes(config: Config) -> int:
     return BYTES_PER_PARAMETER * spec.layout.size
 
 
-def complain_of_short_contacts(service: Service) -> None:
+def warn_of_short_contacts(service: Service) -> None:
     """Warn of orbits that are in view and can never exchange a model; refuse if all are so."""
     if not service.never_served:
         return
@@ -265,7 +265,7 @@ def complain_of_short_contacts(service: Service) -> None:
     )
 
 
-def complain_of_idle_satellites(onboard: Onboard) -> None:
+def warn_of_idle_satellites(onboard: Onboard) -> None:
     """Warn of satellites that can never train, however long they wait."""
     idle, hardware = onboard.never_able(), onboard.hardware
     if not idle:
@@ -293,13 +293,13 @@ def _named(numbers: Sequence[int]) -> str:
 def _images(config: Config, dataset: Dataset) -> Any:
     """Whole in memory where they are trained on: batches are gathered at random from them.
 
-    Who has others train reads them once, to send them, and leaves them on disk.
+    An engine that sends them to a cluster reads them once, and leaves them on disk.
     """
     return np.asarray(dataset.images) if config.engine.kind == "ray" else dataset.images.copy()
 
 
 def _pools(partition: Partition, activity: Activity) -> list[NDArray[np.int64]]:
-    """Samples of all who are there, per segment between events, as centralised training needs.
+    """Samples of all active satellites, per segment between events, as centralised training needs.
 
     Like samples of further satellites; without events there is no need of them.
     """

@@ -2,10 +2,9 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 from unittest import mock
 
@@ -14,7 +13,7 @@ import safetensors.numpy
 
 from fedorbit.fleet import BYTES_PER_PARAMETER, Channel, Fleet
 from fedorbit.fleet.facts import plain
-from fedorbit.fleet.network import Network
+from fedorbit.fleet.network import Hop, Network
 from fedorbit.fleet.orbits import OrbitTier
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.parts import Part
@@ -86,7 +85,14 @@ def counted_messages() -> Iterator[dict[str, int]]:
     """Count the bytes of all messages by kind, apart from the ledger, while this lasts."""
     counts = dict.fromkeys(("to_ground", "from_ground", "isl", "unlinked"), 0)
     send, upload, download = Network.send, OrbitTier.upload, OrbitTier.download
-    exchange = OrbitTier.exchange
+    exchange, find_hops = OrbitTier.exchange, Network._hops
+    way: list[Hop] = []
+    """Of the last message: its links, and whether each exists and has the time."""
+
+    def noted_hops(network: Network, *message: Any) -> tuple[Hop, ...] | None:
+        hops = find_hops(network, *message)
+        way[:] = hops or ()
+        return hops
 
     def count(kind: str, size_bytes: int, linked: bool = True) -> None:
         counts[kind if linked else "unlinked"] += size_bytes
@@ -97,8 +103,9 @@ def counted_messages() -> Iterator[dict[str, int]]:
         arrival = send(network, t, source, target, vector, **how)
         if arrival is not None:
             size_bytes = _message_bytes(vector, **how)
-            for kind, linked in _links_of(network, t, (source, *how["route"], target), how["wait"]):
-                count(kind, size_bytes, linked)
+            for hop in way:
+                if (kind := _kind_of(network, hop)) is not None:
+                    count(kind, size_bytes, hop.linked)
         return arrival
 
     def counted_upload(orbits: OrbitTier, orbit: int, model: Vector) -> Vector:
@@ -117,6 +124,7 @@ def counted_messages() -> Iterator[dict[str, int]]:
 
     with (
         mock.patch.object(Network, "send", counted_send),
+        mock.patch.object(Network, "_hops", noted_hops),
         mock.patch.object(OrbitTier, "upload", counted_upload),
         mock.patch.object(OrbitTier, "download", counted_download),
         mock.patch.object(OrbitTier, "exchange", counted_exchange),
@@ -129,7 +137,7 @@ def blanked_messages(orbit: int, model: Vector) -> Iterator[list[int]]:
     """Replace what an orbit and its satellites send by values of a model, while this lasts.
 
     What still learns of a change in the orbit has not learned it from a message. The list that is
-    yielded grows by one with every exchange among the orbit's satellites, who have then learned.
+    yielded grows by one with every exchange among the orbit's satellites, which then have learned.
     """
     exchanges: list[int] = []
     send, upload, exchange = Network.send, OrbitTier.upload, OrbitTier.exchange
@@ -168,15 +176,8 @@ def _message_bytes(
     return channel.bytes(values) + (math.ceil(vector.size / 8) if is_announced else 0)
 
 
-def _links_of(
-    network: Network, t: int, nodes: Sequence[int], waits: bool
-) -> Iterator[tuple[str, bool]]:
-    """Kinds of the links of a message's way that cost something, and whether each exists.
-
-    A message that waits passes over links that exist.
-    """
+def _kind_of(network: Network, hop: Hop) -> str | None:
+    """Kind of a link; None between servers, where it costs nothing."""
     names = {(False, True): "to_ground", (True, False): "from_ground", (False, False): "isl"}
-    for a, b in pairwise(nodes):
-        ends = network.topology.is_server(a), network.topology.is_server(b)
-        if ends in names:
-            yield names[ends], waits or bool(network.topology.linked(t, a, b))
+    is_server = network.topology.is_server
+    return names.get((is_server(hop.source), is_server(hop.target)))
