@@ -203,8 +203,13 @@ def test_methods_are_listed(fedorbit) -> None:
         "centralised",
         "fedavg",
         "fedprox",
+        "scaffold",
+        "fednova",
         "apfl",
         "ditto",
+        "pfedme",
+        "per_fedavg",
+        "fedrep",
         "fedorbit",
     ]
     assert document["ditto"]["parameters"]["lambda"]["default"] == 0.1

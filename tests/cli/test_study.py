@@ -116,9 +116,9 @@ def test_shipped_studies_are_listed_and_shown(fedorbit) -> None:
     rows = json.loads(fedorbit("study", "list", "--json")[0])["studies"]
     assert rows["paper-eurosat"] == {
         "title": "the paper's comparison on EuroSAT",
-        "runs": 7 * 2 * 3,
-        "rounds": 7 * 2 * 3 * 200,
-        "quick_runs": 7 * 2,
+        "runs": 12 * 2 * 3,
+        "rounds": 12 * 2 * 3 * 200,
+        "quick_runs": 12 * 2,
         "datasets": ["eurosat"],
     }
     text, _ = fedorbit("study", "list")

@@ -320,14 +320,14 @@ def test_unknown_studies_and_seeds(tmp_path: Path) -> None:
 SIZES = {
     "ablation": (12 * 2 * 3, 12 * 2),
     # FedOrbit once, four baselines with three efforts each
-    "compute-matched": (13 * 2 * 3, 13 * 2),
+    "compute-matched": (31 * 2 * 3, 31 * 2),
     # 3 x 2 sizes on two partitions, 3 sets of stations, 3 altitudes; 3 methods, 3 seeds
     "constellations": ((3 * 2 * 2 + 3 + 3) * 3 * 3, (2 * 1 * 2 + 3 + 2) * 3),
     "dynamic": (5 * 3 * 2 * 3, 5 * 3 * 2),
     "links": (7 * 2 * 2 * 3, 7 * 2 * 2),
-    "paper-eurosat": (7 * 2 * 3, 7 * 2),
-    "paper-resisc45": (7 * 2 * 3, 7 * 2),
-    "paper-so2sat": (7 * 2 * 3, 7 * 2),
+    "paper-eurosat": (12 * 2 * 3, 12 * 2),
+    "paper-resisc45": (12 * 2 * 3, 12 * 2),
+    "paper-so2sat": (12 * 2 * 3, 12 * 2),
     # Values beside the defaults (kappa 4, rho 4, s_e 3, dark 3, smoothing 4), 5 fixed betas, and one
     # run with all defaults.
     "sensitivity": ((4 + 4 + 3 + 3 + 4 + 5 + 1) * 2 * 3, (2 + 2 + 1 + 2 + 2 + 3 + 1) * 2),

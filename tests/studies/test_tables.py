@@ -66,9 +66,12 @@ def test_numbers_by_hand(study: Study, tmp_path: Path) -> None:
     # Pathological: Ditto lacks a seed and Centralised does not compete: nobody to compare with.
     assert rows_of(text) == [
         ["", "dirichlet accuracy", "dirichlet spread", "pathological accuracy", "pathological spread"],
+        ["*One global model*", "", "", "", ""],
         ["FedAvg", "**64.0 ± 4.0**", "**23.0 ± 3.6**", "21.0 ± 1.0", "79.0 ± 1.0"],
         ["published (ours − it)", "68.7 (−4.7)", "28.4 (−5.4)", "", ""],
+        ["*Personalised models*", "", "", "", ""],
         ["Ditto", "**64.0 ± 0.0**", "30.0 ± 0.0", "2/3 runs", "2/3 runs"],
+        ["*References*", "", "", "", ""],
         ["Centralised", "90.0 ± 0.0", "1.0 ± 0.0", "0/3 runs", "0/3 runs"],
     ]  # fmt: skip
     assert "n = 3 seeds, mean ± sample standard deviation" in text
@@ -79,8 +82,8 @@ def test_one_seed_has_no_deviation(tmp_path: Path, study: Study) -> None:
     single = load_study(tmp_path / "tiny.toml", seeds=[1])
     text = markdown(table(single, tmp_path / "out"))
     rows = rows_of(text)
-    assert rows[1] == ["FedAvg", "**64.0**", "**22.0**", "21.0", "79.0"]
-    assert rows[3] == ["Ditto", "**64.0**", "30.0", "**96.0**", "**9.0**"]
+    assert rows[2] == ["FedAvg", "**64.0**", "**22.0**", "21.0", "79.0"]
+    assert rows[5] == ["Ditto", "**64.0**", "30.0", "**96.0**", "**9.0**"]
     assert "n = 1 seed;" in text and "±" not in text
 
 
