@@ -34,11 +34,13 @@ from fedorbit.orbits.constellation import (
     walker,
 )
 from fedorbit.orbits.contacts import Contacts, find_contacts
+from fedorbit.orbits.crosslinks import Links, find_links
 from fedorbit.orbits.elements import read_element_sets
 from fedorbit.orbits.places import Place
-from fedorbit.orbits.plan import ContactPlan, plan_of
+from fedorbit.orbits.plan import ContactPlan, plan_of, with_links
 from fedorbit.orbits.plan_files import Nodes, read_plan
 from fedorbit.orbits.service import LinkRates, Service, contact_seconds
+from fedorbit.orbits.sight import LinkSettings
 from fedorbit.orbits.sunlight import sunlit_seconds
 from fedorbit.orbits.swath import count_passes
 from fedorbit.orbits.visibility import Schedule, round_times_s
@@ -137,7 +139,30 @@ def build_plan(
         return read_plan(config.schedule.plan, plan_nodes(config, constellation))
     if contacts is None:
         contacts = search_contacts(config, constellation, progress)
-    return plan_of(contacts, constellation.satellites, build_places(config), horizon_s(config))
+    places = build_places(config)
+    plan = plan_of(contacts, constellation.satellites, places, horizon_s(config))
+    links = search_links(config, constellation, progress)
+    return plan if links is None else with_links(plan, links)
+
+
+def search_links(
+    config: Config, constellation: Constellation, progress: Progress | None = None
+) -> Links | None:
+    """Find the links between satellites; None where the configuration asks for none."""
+    section = config.network
+    if section is None or section.isl != "line-of-sight":
+        return None
+    settings = LinkSettings(
+        grazing_km=section.grazing_km,
+        max_range_km=section.max_range_km or None,
+        in_plane=section.in_plane,
+        cross_plane=section.cross_plane,
+        terminals=section.terminals or None,
+        acquisition_s=section.acquisition_s,
+        max_rate_deg_s=section.max_rate_deg_s or None,
+    )
+    schedule = config.schedule
+    return find_links(constellation, settings, schedule.rounds, schedule.round_s, progress=progress)
 
 
 def plan_nodes(config: Config, constellation: Constellation) -> Nodes:

@@ -15,6 +15,7 @@ from fedorbit.config.images import (
     GroundTrackSection,
     PathologicalSection,
 )
+from fedorbit.config.network import NetworkSection
 from fedorbit.config.networks import entries_of, is_network, stations_of
 from fedorbit.config.onboard import MAX_SATELLITES, LinkRatesSection, OnboardSection
 from fedorbit.config.section import Section as Section
@@ -357,6 +358,9 @@ class Config(Section):
     )
     link_rates: LinkRatesSection | None = Field(
         None, description="rates of links; without it any contact is long enough"
+    )
+    network: NetworkSection | None = Field(
+        None, description="links between satellites; without it those of an orbit are assumed"
     )
     engine: EngineSection = EngineSection()
     tracking: TrackingSection = TrackingSection()
