@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedorbit.activity import Activity
 from fedorbit.config import Config
@@ -39,6 +40,7 @@ from fedorbit.orbits.elements import read_element_sets
 from fedorbit.orbits.places import Place
 from fedorbit.orbits.plan import ContactPlan, plan_of, with_links
 from fedorbit.orbits.plan_files import Nodes, read_plan
+from fedorbit.orbits.routing import HopTimes, round_trips
 from fedorbit.orbits.service import LinkRates, Service, contact_seconds
 from fedorbit.orbits.sight import LinkSettings
 from fedorbit.orbits.sunlight import sunlit_seconds
@@ -178,6 +180,33 @@ def build_schedule(config: Config, constellation: Constellation, plan: ContactPl
     return Schedule(times_s, plan.orbits_in_view(times_s, constellation.orbit_of_satellite))
 
 
+def usable_plan(config: Config, plan: ContactPlan, activity: Activity) -> ContactPlan:
+    """Return the contacts of active satellites that the configuration lets them use."""
+    if config.is_routed and config.network is not None and config.network.isl == "none":
+        plan = plan.with_servers
+    return plan.restricted(activity, config.schedule.round_s)
+
+
+def routed_schedule(
+    config: Config, orbit_of_satellite: NDArray[np.int64], plan: ContactPlan, model_bytes: int
+) -> Schedule:
+    """Take from a plan in which rounds a model gets from the ground to an orbit and back.
+
+    Over routes, which may lead through other orbits.
+    """
+    rounds, round_s, rates = config.schedule.rounds, config.schedule.round_s, build_rates(config)
+    hop_times = HopTimes.of(
+        model_bytes, rates.to_ground_mbps, rates.from_ground_mbps, isl_mbps(config)
+    )
+    visible = round_trips(plan, hop_times, orbit_of_satellite, rounds, round_s)
+    return Schedule(round_times_s(rounds, round_s), visible)
+
+
+def isl_mbps(config: Config) -> float | None:
+    """Return the rate of links between satellites; None takes no time."""
+    return config.link_rates.isl_mbps if config.link_rates else None
+
+
 def has_rates(config: Config) -> bool:
     """Tell whether a contact with the ground can be too short for a model."""
     return build_rates(config) != LinkRates()
@@ -238,7 +267,8 @@ def build_hardware(
         samples_per_s=np.full(satellites, section.samples_per_s) * (factors or 1.0),
         round_s=config.schedule.round_s,
         deadline=section.deadline,
-        isl_mbps=config.link_rates.isl_mbps if config.link_rates else None,
+        # Over routes, what links take is part of the route and not of the time on board.
+        isl_mbps=None if config.is_routed else isl_mbps(config),
         power=power,
     )
 

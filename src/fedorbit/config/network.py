@@ -1,4 +1,4 @@
-"""Links between satellites, and between servers: `[network]`."""
+"""Links between satellites: `[network]`."""
 
 from typing import Literal
 
@@ -29,7 +29,4 @@ class NetworkSection(Section):
     )
     max_rate_deg_s: float = Field(
         0.0, ge=0, le=360, description="fastest turn of the line of sight; 0: no limit"
-    )
-    server_links: Literal["backhaul", "line-of-sight"] = Field(
-        "backhaul", description="links between servers: over the ground at once, or by sight"
     )

@@ -61,17 +61,15 @@ class APFL(Method):
         w, received, visible = state["global"], state["received"].copy(), now.orbits.visible
         hand_out(w, received, now, visible)
         own, alpha = state["own"].copy(), state["alpha"].copy()
-        trained = now.run(
-            {
-                orbit: _train_orbit(now, orbit, received[orbit], own[orbit], float(alpha[orbit]))
-                for orbit in visible
-            }
-        )
+        programs = {
+            orbit: _train_orbit(now, orbit, received[orbit], own[orbit], float(alpha[orbit]))
+            for orbit in visible
+        }
         models = {}
-        for orbit in visible:
-            models[orbit], own[orbit], alpha[orbit] = trained.pop(orbit)
+        for orbit, trained in now.orbits.run(programs, upload=True).items():
+            models[orbit], own[orbit], alpha[orbit] = trained
         w = average_at_ground(now, models, otherwise=w)
-        if visible:
+        if models:
             hand_out(w, received, now, now.orbits.reachable)
         return {"global": w, "received": received, "own": own, "alpha": alpha}
 

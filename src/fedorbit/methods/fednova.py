@@ -56,20 +56,23 @@ class FedNova(MatchedEffort):
         state = load_launched(state, now, "received")
         w, received, orbits = state["global"], state["received"].copy(), self.participants(now)
         hand_out(w, received, now, orbits)
-        trained = now.run({orbit: self._train(now, orbit, received[orbit]) for orbit in orbits})
-        uploads, steps = [], []
-        for orbit in orbits:
-            y, a = trained[orbit]
+        programs = {orbit: self._train(now, orbit, received[orbit]) for orbit in orbits}
+        trained = now.orbits.run(programs, upload=True)
+        uploads, steps, starts = [], [], []
+        for orbit in sorted(trained):
+            y, a, start = trained[orbit]
             sent = now.orbits.upload(orbit, np.append(y, np.float32(a)))
             uploads.append(sent[:-1])
             steps.append(float(sent[-1]))
-        w, _ = normalised_mean(w, uploads, steps, now.orbits.trained_samples[orbits])
-        if orbits:
+            starts.append(start)  # the ground's own, as it was sent
+        samples = now.orbits.trained_samples[sorted(trained)]
+        w, _ = normalised_mean(w, uploads, steps, samples, starts)
+        if trained:
             hand_out(w, received, now, now.orbits.reachable)
         return {"global": w, "received": received}
 
-    def _train(self, now: Now, orbit: int, w: Vector) -> Program[tuple[Vector, float]]:
-        """Return y_l and A_l of an orbit."""
+    def _train(self, now: Now, orbit: int, w: Vector) -> Program[tuple[Vector, float, Vector]]:
+        """Return y_l and A_l of an orbit, and the model that it started from."""
         rule = Sgd(anchor=w, pull=self.mu) if self.mu else PLAIN
         steps_of_orbit = 0.0
 
@@ -84,7 +87,7 @@ class FedNova(MatchedEffort):
 
         work = self.work(orbit, now)
         y = yield from train_orbit(now, orbit, w, work, rule=rule, combine=combine)
-        return y, steps_of_orbit
+        return y, steps_of_orbit, w
 
     def models(self, state: State) -> Vector:
         """Every orbit uses the global model it received last."""
@@ -92,11 +95,16 @@ class FedNova(MatchedEffort):
 
 
 def normalised_mean(
-    start: Vector, models: list[Vector], steps: list[float], samples: NDArray[Any]
+    start: Vector,
+    models: list[Vector],
+    steps: list[float],
+    samples: NDArray[Any],
+    starts: list[Vector] | None = None,
 ) -> tuple[Vector, float]:
     """Return start - A sum p (start - model) / a with A = sum p a, and A; p over those with steps.
 
-    Summed in double precision and in the given order, as `weighted_mean` is.
+    `starts`: of the models, where they differ. Summed in double precision and in the given order,
+    as `weighted_mean` is.
     """
     shares = np.where(np.array(steps) > 0, samples, 0).astype(np.float64)
     if not shares.any():
@@ -104,7 +112,8 @@ def normalised_mean(
     shares /= shares.sum()
     total = float(shares @ steps)
     moved = np.zeros(start.shape)
-    for model, a, p in zip(models, steps, shares, strict=True):
+    starts = [start] * len(models) if starts is None else starts
+    for origin, model, a, p in zip(starts, models, steps, shares, strict=True):
         if p:
-            moved += (p / a) * (start.astype(np.float64) - model)
+            moved += (p / a) * (origin.astype(np.float64) - model)
     return (start - total * moved).astype(np.float32), total

@@ -59,15 +59,17 @@ class FedRep(MatchedEffort):
         state = load_launched(state, now, "model")
         w, model, orbits = state["global"].copy(), state["model"].copy(), self.participants(now)
         b = self.body_size(now.fleet.layout)
-        bodies = model[:, :b]  # a view: orbits receive bodies only
-        hand_out(w[:b], bodies, now, orbits)
+        start = model.copy()  # a head is used with the body that it was trained on
+        hand_out(w[:b], start[:, :b], now, orbits)  # a view: orbits receive bodies only
         programs = {
-            orbit: self._train(now, orbit, model[orbit], self.work(orbit, now)) for orbit in orbits
+            orbit: self._train(now, orbit, start[orbit], self.work(orbit, now)) for orbit in orbits
         }
-        for orbit, pair in now.run(programs).items():
+        trained = now.orbits.run(programs, upload=True)
+        for orbit, pair in trained.items():
             model[orbit] = pair
-        w[:b] = average_at_ground(now, {orbit: bodies[orbit] for orbit in orbits}, w[:b])
-        hand_out(w[:b], bodies, now, orbits)
+        bodies = model[:, :b]
+        w[:b] = average_at_ground(now, {orbit: bodies[orbit] for orbit in trained}, w[:b])
+        hand_out(w[:b], bodies, now, sorted(trained))
         return {"global": w, "model": model}
 
     def body_size(self, layout: ParameterLayout) -> int:

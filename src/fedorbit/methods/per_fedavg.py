@@ -66,8 +66,9 @@ class PerFedAvg(FedAvg):
             for orbit in now.orbits.active
             if not np.array_equal(received[orbit], state["received"][orbit])
         ]
-        adapted[news] = received[news]
-        if self.alpha:
+        if not self.alpha:
+            adapted[news] = received[news]
+        else:
             work = Work(self.adapt_epochs, 1) if self.adapt_epochs else Work(1, self.adapt_steps)
             programs = {
                 orbit: train_orbit(
@@ -82,7 +83,7 @@ class PerFedAvg(FedAvg):
                 )
                 for orbit in news
             }
-            for orbit, model in now.run(programs).items():
+            for orbit, model in now.orbits.run(programs, purpose=ADAPTING).items():
                 adapted[orbit] = model
         return {**after, "adapted": adapted}
 

@@ -76,12 +76,12 @@ class PFedMe(MatchedEffort):
         state = load_launched(state, now, "received", "personal")
         w, received, orbits = state["global"], state["received"].copy(), self.participants(now)
         hand_out(w, received, now, orbits)
-        trained = now.run({orbit: self._train(now, orbit, received[orbit]) for orbit in orbits})
+        programs = {orbit: self._train(now, orbit, received[orbit]) for orbit in orbits}
         personal, moved = state["personal"].copy(), {}
-        for orbit in orbits:
-            personal[orbit], moved[orbit] = trained.pop(orbit)
+        for orbit, trained in now.orbits.run(programs, upload=True).items():
+            personal[orbit], moved[orbit] = trained
         w = blend(w, average_at_ground(now, moved, otherwise=w), self.beta)
-        hand_out(w, received, now, orbits)
+        hand_out(w, received, now, sorted(moved))
         return {"global": w, "received": received, "personal": personal}
 
     def _train(self, now: Now, orbit: int, w: Vector) -> Program[tuple[Vector, Vector]]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from fedorbit.data.similarity import similarity_coefficient
 from fedorbit.errors import RunError
 from fedorbit.fleet import Fleet, Now
@@ -160,7 +162,7 @@ def _record(world: World, now: Now, evaluated: Record, clock: float) -> Record:
     return {
         "round": now.t,
         "hours": round((now.t + 1) * world.config.schedule.round_s / 3600.0, 6),
-        "visible": now.orbits.visible,
+        "visible": np.flatnonzero(now.fleet.visible[now.t]).tolist(),
         **({"present": now.orbits.active} if world.config.events else {}),
         **evaluated,
         **now.fleet.ledger.saved(),
