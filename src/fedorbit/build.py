@@ -1,6 +1,7 @@
 """From a configuration to the things it describes: constellation, schedule, data, partition."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from fedorbit.activity import Activity
 from fedorbit.config import Config
 from fedorbit.config.images import DirichletSection, GroundTrackSection, PathologicalSection
+from fedorbit.config.network import NetworkSection
 from fedorbit.config.schema import (
     EventSection,
     WalkerSection,
@@ -151,10 +153,36 @@ def search_links(
     config: Config, constellation: Constellation, progress: Progress | None = None
 ) -> Links | None:
     """Find the links between satellites; None where the configuration asks for none."""
-    section = config.network
+    section, schedule = config.network, config.schedule
     if section is None or section.isl != "line-of-sight":
         return None
-    settings = LinkSettings(
+    settings = _link_settings(section)
+    return find_links(constellation, settings, schedule.rounds, schedule.round_s, progress=progress)
+
+
+def orbits_without_ring(
+    config: Config, constellation: Constellation, progress: Progress | None = None
+) -> tuple[int, ...]:
+    """Return the orbits whose satellites do not always reach each other by line of sight.
+
+    Over links within the plane that last for the whole horizon, as an assumed link does.
+    """
+    settings = replace(_link_settings(config.network or NetworkSection()), cross_plane=False)
+    settings, schedule = replace(settings, in_plane=True, terminals=None), config.schedule
+    links = find_links(
+        constellation, settings, schedule.rounds, schedule.round_s, progress=progress
+    )
+    lasting = links.cut_at_start & links.cut_at_end
+    group = np.arange(constellation.satellites)
+    for a, b in zip(links.first[lasting].tolist(), links.second[lasting].tolist(), strict=True):
+        group[group == group[b]] = group[a]
+    orbit_of_satellite = constellation.orbit_of_satellite
+    groups = [len(set(group[orbit_of_satellite == o])) for o in range(constellation.orbits)]
+    return tuple(orbit for orbit, count in enumerate(groups) if count > 1)
+
+
+def _link_settings(section: NetworkSection) -> LinkSettings:
+    return LinkSettings(
         grazing_km=section.grazing_km,
         max_range_km=section.max_range_km or None,
         in_plane=section.in_plane,
@@ -163,8 +191,6 @@ def search_links(
         acquisition_s=section.acquisition_s,
         max_rate_deg_s=section.max_rate_deg_s or None,
     )
-    schedule = config.schedule
-    return find_links(constellation, settings, schedule.rounds, schedule.round_s, progress=progress)
 
 
 def plan_nodes(config: Config, constellation: Constellation) -> Nodes:

@@ -11,14 +11,15 @@ A satellite that is lost before the end takes the cycle with it: the others woul
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from fedorbit.activity import Activity
-from fedorbit.errors import ModelError
+from fedorbit.errors import LinkError, ModelError
 from fedorbit.fleet.keeping import Arrays, Keeper, Shelf
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER
 from fedorbit.fleet.routes import Routes
@@ -84,6 +85,10 @@ class Aggregations:
         self._received_s: Floats = np.zeros(satellites)
         """When each satellite has all that the ground has sent to its orbit so far."""
         self._keeper = Keeper()
+        self._running: dict[int, Cycle] = {}
+        self._slot = -1
+        self.handed: dict[int, Aggregation] = {}
+        """Cycles that were handed over in this slot, by orbit."""
 
     # --- Moving ---------------------------------------------------------------------------------
 
@@ -93,9 +98,9 @@ class Aggregations:
         arrival_s = self.routes.carry(self.routes.ground, t * self._slot_s, members, size_bytes)
         self._received_s[members] = np.maximum(self._received_s[members], arrival_s)
 
-    def upload(self, t: int, members: Sequence[int], since_s: float, values: int) -> None:
+    def upload(self, t: int, orbit: int, members: Sequence[int], values: int) -> None:
         """Send something that all satellites of an orbit hold from one of them to the ground."""
-        start_s = max(since_s, t * self._slot_s)
+        start_s = self._since_s(t, orbit)
         size_bytes = BYTES_PER_PARAMETER * values
         self.routes.carry(members, start_s, self.routes.ground[:1], size_bytes)
 
@@ -110,8 +115,33 @@ class Aggregations:
         """Tell whether an orbit has a cycle under way, or a result that was not handed over."""
         return any(one.orbit == orbit for one in self._under_way)
 
+    def _since_s(self, t: int, orbit: int) -> float:
+        """Moment of slot t since which an orbit has what it has: its begin, or a cycle's end."""
+        begin_s = t * self._slot_s
+        return max(begin_s, self.handed[orbit].end_s) if orbit in self.handed else begin_s
+
+    @contextmanager
+    def running(self, orbits: Iterable[int]) -> Iterator[dict[int, Cycle]]:
+        """Note what the programs of some orbits do, while they run."""
+        self._running = {orbit: Cycle() for orbit in orbits}
+        try:
+            yield self._running
+        finally:
+            self._running = {}
+
+    def cycle(self, t: int, orbit: int) -> Cycle:
+        """Return the cycle that an orbit's programs are in; refuse one that is in none."""
+        if orbit not in self._running:
+            raise LinkError(
+                f"orbit {orbit} cannot aggregate within round {t}: its satellites have links at "
+                "times only; run its program with now.orbits.run, not with now.run"
+            )
+        return self._running[orbit]
+
     def settle(self, t: int) -> None:
-        """Drop the cycles of orbits that have lost a satellite by slot t."""
+        """Begin slot t: drop the cycles of orbits that have lost a satellite."""
+        if t != self._slot:
+            self._slot, self.handed = t, {}
         active = self._activity.during(t)
         self._under_way = [one for one in self._under_way if active[list(one.members)].all()]
 
@@ -123,16 +153,12 @@ class Aggregations:
         cycle: Cycle,
         results: Mapping[int, Any],
         *,
-        since_s: float,
         samples: int,
         upload: bool,
         purpose: int,
     ) -> None:
-        """Send what the programs of an orbit exchange, and keep what they returned.
-
-        They begin in slot t, and not before the moment `since_s`.
-        """
-        end_s = self._end_s(max(t * self._slot_s, since_s), members, cycle)
+        """Send what the programs of an orbit exchange, and keep what they returned."""
+        end_s = self._end_s(self._since_s(t, orbit), members, cycle)
         kept = {key: self._kept(result) for key, result in results.items()}
         self._under_way.append(
             Aggregation(orbit, purpose, t, end_s, tuple(members), samples, upload, kept)
@@ -164,6 +190,7 @@ class Aggregations:
 
         due = [one for one in self._under_way if is_due(one)]
         self._under_way = [one for one in self._under_way if one not in due]
+        self.handed |= {one.orbit: one for one in due}
         return sorted(due, key=lambda one: one.orbit)
 
     def _kept(self, result: Any) -> Any:
@@ -200,7 +227,7 @@ class Aggregations:
     def restore(self, cycles: list[dict[str, Any]], arrays: Arrays) -> None:
         """Continue with the cycles that a checkpoint kept."""
         self._received_s = arrays[RECEIVED].copy()
-        self._under_way = []
+        self._under_way, self._slot, self.handed = [], -1, {}
         for cycle in cycles:
             changes = {
                 "end_s": math.inf if cycle["end_s"] is None else cycle["end_s"],

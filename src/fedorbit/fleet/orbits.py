@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from fedorbit.errors import LinkError
-from fedorbit.fleet.aggregation import Aggregation, Aggregations, Cycle
+from fedorbit.fleet.aggregation import Aggregation, Aggregations
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER
 from fedorbit.fleet.roster import Ints, Roster
 from fedorbit.learning.engine import Program
@@ -33,10 +33,6 @@ class OrbitTier:
 
     def __init__(self, fleet: "Fleet", t: int, roster: Roster) -> None:
         self.fleet, self.t, self._roster = fleet, t, roster
-        self._cycles: dict[int, Cycle] = {}
-        """Of the orbits whose programs run."""
-        self._handed: dict[int, Aggregation] = {}
-        """Results of cycles that were handed over in this slot."""
 
     # --- Which there are ------------------------------------------------------------------------
 
@@ -61,11 +57,7 @@ class OrbitTier:
             return True
         if cycles.is_busy(orbit):
             return False
-        return orbit not in self._handed or self._reaches_ground(self._handed[orbit], cycles)
-
-    def _since_s(self, orbit: int) -> float:
-        """Moment since which an orbit has the result that was handed over in this slot, if any."""
-        return self._handed[orbit].end_s if orbit in self._handed else 0.0
+        return orbit not in cycles.handed or self._reaches_ground(cycles.handed[orbit], cycles)
 
     def _reaches_ground(self, one: Aggregation, cycles: Aggregations) -> bool:
         """Tell whether the result of a cycle can be on the ground in this slot."""
@@ -119,10 +111,11 @@ class OrbitTier:
 
         Where a cycle was handed over in this slot: those of the satellites that trained in it.
         """
-        if self.fleet.onboard is None and not self._handed:
+        cycles = self.fleet.aggregations
+        if self.fleet.onboard is None and cycles is None:
             return self.samples
         trained = [self._samples_of_trainers(orbit) for orbit in range(self.fleet.orbits)]
-        for orbit, one in self._handed.items():
+        for orbit, one in cycles.handed.items() if cycles is not None else ():
             trained[orbit] = one.samples
         return np.array(trained, dtype=np.int64)
 
@@ -159,27 +152,25 @@ class OrbitTier:
         if cycles is None:
             return self.fleet.training.run(programs)
         free = {key: each for key, each in programs.items() if not cycles.is_busy(_orbit(key))}
-        self._cycles = {_orbit(key): Cycle() for key in free}
-        results = self.fleet.training.run(free)
-        for orbit, cycle in self._cycles.items():
+        orbits = {_orbit(key) for key in free}
+        with cycles.running(orbits) as running:
+            results = self.fleet.training.run(free)
+        for orbit in sorted(orbits):
             cycles.begin(
                 self.t,
                 orbit,
                 self.satellites(orbit),
-                cycle,
+                running[orbit],
                 {key: results[key] for key in (orbit, ~orbit) if key in results},
-                since_s=self._since_s(orbit),
                 samples=self._samples_of_trainers(orbit),
                 upload=upload,
                 purpose=purpose,
             )
-        self._cycles = {}
 
         def in_contact(one: Aggregation) -> bool:
             return self._reaches_ground(one, cycles)
 
         handed = cycles.hand_over(self.t, purpose, in_contact)
-        self._handed |= {one.orbit: one for one in handed}
         return {key: result for one in handed for key, result in one.results.items()}
 
     def jobs(
@@ -226,7 +217,8 @@ class OrbitTier:
                 self.exchange(orbit, values)
             else:
                 training_s = {k: s - before_s[k] for k, s in self._worked_s(jobs).items()}
-                self._cycle(orbit).add(jobs[0].key[1], training_s, values)
+                cycle = self.fleet.aggregations.cycle(self.t, orbit)
+                cycle.add(jobs[0].key[1], training_s, values)
         return trained
 
     def _worked_s(self, jobs: list[LocalJob]) -> dict[int, float]:
@@ -236,15 +228,6 @@ class OrbitTier:
             job.satellite: 0.0 if onboard is None else onboard.worked_s(job.satellite)
             for job in jobs
         }
-
-    def _cycle(self, orbit: int) -> Cycle:
-        """Return the cycle that an orbit's programs are in."""
-        if orbit not in self._cycles:
-            raise LinkError(
-                f"orbit {orbit} cannot aggregate within round {self.t}: its satellites have links "
-                "at times only; run its program with now.orbits.run, not with now.run"
-            )
-        return self._cycles[orbit]
 
     def _exchange_to_come(self, orbit: int, jobs: list[LocalJob]) -> AbstractContextManager[None]:
         """Keep time on board free for the exchanges after these jobs, and those like them."""
@@ -264,8 +247,9 @@ class OrbitTier:
         """
         values = self.fleet.layout.size if values is None else values
         if self.fleet.aggregations is not None:
-            last = max(self._cycle(orbit).exchanges, default=0)
-            self._cycle(orbit).add(last, dict.fromkeys(self.satellites(orbit), 0.0), values)
+            cycle = self.fleet.aggregations.cycle(self.t, orbit)
+            satellites = dict.fromkeys(self.satellites(orbit), 0.0)
+            cycle.add(max(cycle.exchanges, default=0), satellites, values)
             return
         others, linked = self._others(orbit), orbit not in self.fleet.unlinked_orbits
         self.fleet.ledger.book("isl", BYTES_PER_PARAMETER * 2 * others * values, linked)
@@ -290,7 +274,7 @@ class OrbitTier:
         if cycles is None:
             self.fleet.ledger.book("to_ground", BYTES_PER_PARAMETER * model.size, linked)
         else:
-            cycles.upload(self.t, self.satellites(orbit), self._since_s(orbit), model.size)
+            cycles.upload(self.t, orbit, self.satellites(orbit), model.size)
         return model
 
     def download(self, orbit: int, model: Vector) -> Vector:

@@ -25,6 +25,7 @@ class Routes:
         self, contacts: ContactPlan, hop_times: HopTimes, topology: Topology, ledger: Ledger
     ) -> None:
         """`hop_times`: those of a model, which all messages take."""
+        self.contacts, self.hop_times = contacts, hop_times
         self._graph = ContactGraph(contacts, hop_times)
         self._topology, self._ledger = topology, ledger
         self.ground = list(range(contacts.satellites, contacts.satellites + contacts.servers))

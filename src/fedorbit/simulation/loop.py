@@ -171,6 +171,15 @@ def _record(world: World, now: Now, evaluated: Record, clock: float) -> Record:
     }
 
 
+def _isl_summary(world: World) -> dict[str, Any]:
+    """Say what links between satellites are, where that is a question."""
+    config = world.config
+    if config.run.links != "physical":
+        return {}
+    isl = "assumed" if config.network is None else config.network.isl
+    return {"isl": isl, "unlinked_orbits": list(world.unlinked_orbits)}
+
+
 def _summary(
     world: World,
     name: str,
@@ -192,6 +201,7 @@ def _summary(
         **method.facts(done.state, last),
         "rounds": done.rounds_done,
         "links": fleet.links,
+        **_isl_summary(world),
         **({"events": events} if events else {}),
         **spent,
         "seconds": done.spent["seconds"],

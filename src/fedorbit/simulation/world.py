@@ -24,6 +24,7 @@ from fedorbit.build import (
     image_shape,
     isl_mbps,
     load_dataset,
+    orbits_without_ring,
     routed_schedule,
     usable_plan,
 )
@@ -225,6 +226,10 @@ def build_world(
         service = build_service(config, constellation, active_plan, schedule, size_bytes)
         complain_of_short_contacts(service)
         schedule = service.schedule
+    unlinked_orbits: tuple[int, ...] = ()
+    if config.run.links == "physical" and not config.is_routed:
+        unlinked_orbits = orbits_without_ring(config, constellation, progress)
+        complain_of_missing_links(unlinked_orbits, constellation.orbits)
     everything = np.sort(np.concatenate(partition.train))
     scale, shift = standardisation(dataset.images, everything)
     return World(
@@ -249,6 +254,7 @@ def build_world(
         activity=activity,
         hardware=build_hardware(config, constellation, progress),
         service=service,
+        unlinked_orbits=unlinked_orbits,
     )
 
 
@@ -276,6 +282,17 @@ def complain_of_short_contacts(service: Service) -> None:
         f"exchange a model ({_named(orbits)}): {service.exchange_s:.1f} s are needed; {remedy}",
         stacklevel=2,
     )
+
+
+def complain_of_missing_links(orbits: Sequence[int], whole: int) -> None:
+    """Warn of orbits whose satellites do not always see each other, although that is assumed."""
+    if orbits:
+        warnings.warn(
+            f"satellites of {len(orbits)} of {whole} orbits do not always see each other "
+            f'({_named(orbits)}), which network.isl = "assumed" takes for granted: what they '
+            'exchange is counted as unlinked bytes; set network.isl = "line-of-sight" or "none"',
+            stacklevel=2,
+        )
 
 
 def complain_of_idle_satellites(onboard: Onboard) -> None:

@@ -29,6 +29,14 @@ EVENTS: tuple[dict[str, Any], ...] = (
     {"round": 5, "kind": "join", "orbit": 1},
 )
 """A satellite is lost, an orbit leaves and comes back, another is launched."""
+ROUTED: tuple[dict[str, Any], ...] = (
+    {"links": "physical", "isl": "line-of-sight"},
+    {"links": "physical", "isl": "none"},
+)
+"""Worlds in which satellites of an orbit have links at times only, or none but the ground."""
+LINKED: tuple[dict[str, Any], ...] = ({"links": "causal"}, *ROUTED)
+"""Worlds in which no model moves without a link."""
+MODES: tuple[dict[str, Any], ...] = ({"links": "ideal"}, *LINKED)
 SCARCE_POWER: dict[str, Any] = {
     "samples_per_s": 10.0,
     "speed_spread": 0.5,
