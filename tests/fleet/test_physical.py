@@ -41,7 +41,10 @@ def program(now: Now, orbit: int, intra_rounds: int = 1) -> Program[Vector]:
 
 
 def ends(world: World, orbit: int = 0, **how: Any) -> int | None:
-    """Return the slot that hands over what an orbit begins in slot 0, with a resume in each."""
+    """Return the slot that hands over what an orbit begins in slot 0, with a resume in each.
+
+    That is the first that begins after the end, unless the ground hears of it before.
+    """
     intra_rounds = how.pop("intra_rounds", 1)
     with fleet_of(world) as fleet:
         for t in range(6):
@@ -134,13 +137,14 @@ def test_every_hop_of_an_upload_and_a_download_is_counted() -> None:
 @pytest.mark.parametrize(
     ("rows", "mode", "slot"),
     [
-        (((0, 1, 50.0, 60.0),), SIGHT, 0),
-        (((0, 1, 650.0, 660.0),), SIGHT, 2),
+        (((0, 1, 0.0, 60.0),), SIGHT, 0),
+        (((0, 1, 50.0, 60.0),), SIGHT, 1),
+        (((0, 1, 650.0, 660.0),), SIGHT, 3),
         (((0, 1, 600.0, 660.0),), SIGHT, 2),  # a contact covers its begin
         (((0, 1, 50.0, 60.0),), NONE, None),
         (((2, 3, 50.0, 60.0),), SIGHT, None),
         # By other planes: 0 to 1 over satellite 2 at 112 s, and back at 700 s.
-        (((0, 2, 100.0, 110.0), (1, 2, 112.0, 115.0), (0, 2, 700.0, 710.0)), SIGHT, 2),
+        (((0, 2, 100.0, 110.0), (1, 2, 112.0, 115.0), (0, 2, 700.0, 710.0)), SIGHT, 3),
         # Through the ground: 0 to 1 at 310 s, and 1 to 0 at 900 s.
         (((0, 6, 0.0, 10.0), (1, 6, 310.0, 320.0), (0, 6, 900.0, 910.0)), NONE, 3),
         (((0, 6, 0.0, 10.0), (1, 6, 310.0, 320.0)), NONE, None),
@@ -167,8 +171,8 @@ def test_hops_and_training_take_their_time() -> None:
     parameters = len(small_world().initial_model)
     rates = {"isl_mbps": 8 * 4 * parameters / 1e6 / 30}
     rows: Rows = ((0, 1, 280.0, 290.0), (0, 1, 590.0, 625.0), (0, 1, 900.0, 1000.0))
-    assert ends(planned(*rows, **SIGHT)) == 0
-    assert ends(planned(*rows, rates=rates, **SIGHT)) == 2  # from 590 to 620 s
+    assert ends(planned(*rows, **SIGHT)) == 1
+    assert ends(planned(*rows, rates=rates, **SIGHT)) == 3  # from 590 to 620 s
     slow = {"samples_per_s": 0.02}
     world = planned(*rows, **SIGHT, onboard=slow)
     longest_s = max(len(world.partition.train[k]) for k in (0, 1)) / 0.02
@@ -179,12 +183,13 @@ def test_hops_and_training_take_their_time() -> None:
 def test_a_download_spreads_from_the_satellite_in_contact() -> None:
     rows: Rows = ((0, 1, 100.0, 110.0), (0, 6, 200.0, 250.0), (0, 1, 400.0, 410.0))
     world = planned(*rows, **SIGHT)
-    assert ends(world) == 0
+    assert ends(world) == 0  # at 100 s, before the contact with the ground
     with fleet_of(world) as fleet:
         now = fleet.at(0)
         now.orbits.download(0, fleet.initial_model())  # 0 has it at 200 s, 1 at 400 s
         assert now.orbits.run({0: program(now, 0)}) == {}
-        assert list(fleet.at(1).orbits.run({})) == [0]
+        assert fleet.at(1).orbits.run({}) == {}
+        assert list(fleet.at(2).orbits.run({})) == [0]
 
 
 def test_an_orbit_is_busy_until_its_result_is_handed_over() -> None:
@@ -213,14 +218,14 @@ def test_results_are_returned_for_their_purpose() -> None:
         now = fleet.at(0)
         assert now.orbits.run({0: program(now, 0)}) == {}
         assert now.orbits.run({1: program(now, 1)}, purpose=1) == {}
-        now = fleet.at(1)
+        now = fleet.at(2)
         assert [list(now.orbits.run({}, purpose=purpose)) for purpose in (1, 0)] == [[1], [0]]
 
 
 def test_what_is_trained_does_not_depend_on_links() -> None:
     with fleet_of(planned((0, 1, 350.0, 360.0), **SIGHT)) as fleet:
         fleet.at(0).orbits.run({0: program(fleet.at(0), 0)})
-        late = fleet.at(1).orbits.run({})[0]
+        late = fleet.at(2).orbits.run({})[0]
     with fleet_of(small_world()) as fleet:
         np.testing.assert_array_equal(late, fleet.at(0).orbits.run({0: program(fleet.at(0), 0)})[0])
 

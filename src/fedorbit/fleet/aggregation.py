@@ -182,11 +182,17 @@ class Aggregations:
     def hand_over(
         self, t: int, purpose: int, in_contact: Callable[[Aggregation], bool]
     ) -> list[Aggregation]:
-        """Take what has ended by the end of slot t, in the order of orbits."""
+        """Take what has ended, in the order of orbits.
+
+        By the beginning of slot t, or within it if the ground can still have it in this slot: an
+        orbit that ends after its contact does not begin anew before the next.
+        """
 
         def is_due(one: Aggregation) -> bool:
-            ended = one.end_s < (t + 1) * self._slot_s and one.purpose == purpose
-            return ended and (not one.upload or in_contact(one))
+            if one.purpose != purpose or one.end_s >= (t + 1) * self._slot_s:
+                return False
+            has_ended = one.end_s <= t * self._slot_s and not one.upload
+            return has_ended or in_contact(one)
 
         due = [one for one in self._under_way if is_due(one)]
         self._under_way = [one for one in self._under_way if one not in due]
