@@ -25,13 +25,14 @@ class TrimmedMean(Method):
     def round(self, state: State, now: Now) -> State:
         """Train what is in view, trim, average, hand out."""
         visible, received = now.orbits.visible, state["received"].copy()
-        if not visible:
-            return state
         hand_out(state["global"], received, now, visible)
-        trained = now.run({o: train_orbit(now, o, received[o]) for o in visible})
-        uploads = np.sort([now.orbits.upload(o, trained[o]) for o in visible], axis=0)
-        trim = min(self.trim, (len(visible) - 1) // 2)
-        w = uploads[trim : len(visible) - trim].mean(axis=0, dtype=np.float64).astype(np.float32)
+        programs = {o: train_orbit(now, o, received[o]) for o in visible}
+        trained = now.orbits.run(programs, upload=True)  # perhaps begun in an earlier round
+        if not trained:
+            return {**state, "received": received}
+        uploads = np.sort([now.orbits.upload(o, trained[o]) for o in sorted(trained)], axis=0)
+        trim = min(self.trim, (len(uploads) - 1) // 2)
+        w = uploads[trim : len(uploads) - trim].mean(axis=0, dtype=np.float64).astype(np.float32)
         hand_out(w, received, now, now.orbits.reachable)
         return {"global": w, "received": received}
 

@@ -76,5 +76,6 @@ def test_the_fleet_takes_plain_values_of_orbits_and_no_geometry() -> None:
         if name.startswith("fedorbit.orbits.")
     }
     assert found == {
-        "plan", "plan.Contact", "plan.ContactPlan", "plan.Window", "service", "service.LinkRates",
+        "plan", "plan.Contact", "plan.ContactPlan", "plan.Window",
+        "routing", "routing.ContactGraph", "routing.HopTimes", "service", "service.LinkRates",
     }  # fmt: skip

@@ -1,12 +1,15 @@
 """From a configuration to the things it describes: constellation, schedule, data, partition."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedorbit.activity import Activity
 from fedorbit.config import Config
 from fedorbit.config.images import DirichletSection, GroundTrackSection, PathologicalSection
+from fedorbit.config.network import NetworkSection
 from fedorbit.config.schema import (
     EventSection,
     WalkerSection,
@@ -34,11 +37,14 @@ from fedorbit.orbits.constellation import (
     walker,
 )
 from fedorbit.orbits.contacts import Contacts, find_contacts
+from fedorbit.orbits.crosslinks import Links, find_links
 from fedorbit.orbits.elements import read_element_sets
 from fedorbit.orbits.places import Place
-from fedorbit.orbits.plan import ContactPlan, plan_of
+from fedorbit.orbits.plan import ContactPlan, plan_of, with_links
 from fedorbit.orbits.plan_files import Nodes, read_plan
+from fedorbit.orbits.routing import HopTimes, round_trips
 from fedorbit.orbits.service import LinkRates, Service, contact_seconds
+from fedorbit.orbits.sight import LinkSettings
 from fedorbit.orbits.sunlight import sunlit_seconds
 from fedorbit.orbits.swath import count_passes
 from fedorbit.orbits.visibility import Schedule, round_times_s
@@ -137,7 +143,54 @@ def build_plan(
         return read_plan(config.schedule.plan, plan_nodes(config, constellation))
     if contacts is None:
         contacts = search_contacts(config, constellation, progress)
-    return plan_of(contacts, constellation.satellites, build_places(config), horizon_s(config))
+    places = build_places(config)
+    plan = plan_of(contacts, constellation.satellites, places, horizon_s(config))
+    links = search_links(config, constellation, progress)
+    return plan if links is None else with_links(plan, links)
+
+
+def search_links(
+    config: Config, constellation: Constellation, progress: Progress | None = None
+) -> Links | None:
+    """Find the links between satellites; None where the configuration asks for none."""
+    section, schedule = config.network, config.schedule
+    if section is None or section.isl != "line-of-sight":
+        return None
+    settings = _link_settings(section)
+    return find_links(constellation, settings, schedule.rounds, schedule.round_s, progress=progress)
+
+
+def orbits_without_ring(
+    config: Config, constellation: Constellation, progress: Progress | None = None
+) -> tuple[int, ...]:
+    """Return the orbits whose satellites do not always reach each other by line of sight.
+
+    Over links within the plane that last for the whole horizon, as an assumed link does.
+    """
+    settings = replace(_link_settings(config.network or NetworkSection()), cross_plane=False)
+    settings, schedule = replace(settings, in_plane=True, terminals=None), config.schedule
+    links = find_links(
+        constellation, settings, schedule.rounds, schedule.round_s, progress=progress
+    )
+    lasting = links.cut_at_start & links.cut_at_end
+    group = np.arange(constellation.satellites)
+    for a, b in zip(links.first[lasting].tolist(), links.second[lasting].tolist(), strict=True):
+        group[group == group[b]] = group[a]
+    orbit_of_satellite = constellation.orbit_of_satellite
+    groups = [len(set(group[orbit_of_satellite == o])) for o in range(constellation.orbits)]
+    return tuple(orbit for orbit, count in enumerate(groups) if count > 1)
+
+
+def _link_settings(section: NetworkSection) -> LinkSettings:
+    return LinkSettings(
+        grazing_km=section.grazing_km,
+        max_range_km=section.max_range_km or None,
+        in_plane=section.in_plane,
+        cross_plane=section.cross_plane,
+        terminals=section.terminals or None,
+        acquisition_s=section.acquisition_s,
+        max_rate_deg_s=section.max_rate_deg_s or None,
+    )
 
 
 def plan_nodes(config: Config, constellation: Constellation) -> Nodes:
@@ -151,6 +204,33 @@ def build_schedule(config: Config, constellation: Constellation, plan: ContactPl
     """Take from a plan which orbits are in view in which round, over the whole horizon."""
     times_s = round_times_s(config.schedule.rounds, config.schedule.round_s)
     return Schedule(times_s, plan.orbits_in_view(times_s, constellation.orbit_of_satellite))
+
+
+def usable_plan(config: Config, plan: ContactPlan, activity: Activity) -> ContactPlan:
+    """Return the contacts of active satellites that the configuration lets them use."""
+    if config.is_routed and config.network is not None and config.network.isl == "none":
+        plan = plan.with_servers
+    return plan.restricted(activity, config.schedule.round_s)
+
+
+def routed_schedule(
+    config: Config, orbit_of_satellite: NDArray[np.int64], plan: ContactPlan, model_bytes: int
+) -> Schedule:
+    """Take from a plan in which rounds a model gets from the ground to an orbit and back.
+
+    Over routes, which may lead through other orbits.
+    """
+    rounds, round_s, rates = config.schedule.rounds, config.schedule.round_s, build_rates(config)
+    hop_times = HopTimes.of(
+        model_bytes, rates.to_ground_mbps, rates.from_ground_mbps, isl_mbps(config)
+    )
+    visible = round_trips(plan, hop_times, orbit_of_satellite, rounds, round_s)
+    return Schedule(round_times_s(rounds, round_s), visible)
+
+
+def isl_mbps(config: Config) -> float | None:
+    """Return the rate of links between satellites; None takes no time."""
+    return config.link_rates.isl_mbps if config.link_rates else None
 
 
 def has_rates(config: Config) -> bool:
@@ -213,7 +293,8 @@ def build_hardware(
         samples_per_s=np.full(satellites, section.samples_per_s) * (factors or 1.0),
         round_s=config.schedule.round_s,
         deadline=section.deadline,
-        isl_mbps=config.link_rates.isl_mbps if config.link_rates else None,
+        # Over routes, what links take is part of the route and not of the time on board.
+        isl_mbps=None if config.is_routed else isl_mbps(config),
         power=power,
     )
 

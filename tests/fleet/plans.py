@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from fedorbit.build import routed_schedule, usable_plan
 from fedorbit.config.onboard import LinkRatesSection
 from fedorbit.orbits.plan import KINDS, ContactPlan, merged
 from fedorbit.simulation.world import World
@@ -36,8 +37,11 @@ def planned(
             range_km=np.full(len(rows), np.nan),
         )
     )
-    active_plan = plan.restricted(world.activity, 300.0)
     config = world.config.model_copy(
         update={"link_rates": LinkRatesSection(**rates) if rates else None}
     )
-    return replace(world, config=config, plan=plan, active_plan=active_plan)
+    active_plan, schedule = usable_plan(config, plan, world.activity), world.schedule
+    if config.is_routed:
+        orbits, size_bytes = world.partition.orbit_of_satellite, 4 * len(world.initial_model)
+        schedule = routed_schedule(config, orbits, active_plan, size_bytes)
+    return replace(world, config=config, plan=plan, active_plan=active_plan, schedule=schedule)

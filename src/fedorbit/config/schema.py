@@ -15,6 +15,7 @@ from fedorbit.config.images import (
     GroundTrackSection,
     PathologicalSection,
 )
+from fedorbit.config.network import NetworkSection
 from fedorbit.config.networks import entries_of, is_network, stations_of
 from fedorbit.config.onboard import MAX_SATELLITES, LinkRatesSection, OnboardSection
 from fedorbit.config.section import Section as Section
@@ -277,9 +278,10 @@ class RunSection(Section):
         description="one or several; see `fedorbit methods`, or module:Class of your own",
     )
     rounds: int = Field(200, ge=1, le=10_000_000, description="T, at most schedule.rounds")
-    links: Literal["ideal", "causal"] = Field(
+    links: Literal["ideal", "causal", "physical"] = Field(
         "ideal",
-        description="ideal: as the paper's algorithm; causal: no model moves without a contact",
+        description="ideal: as the paper's algorithm; causal: no model moves without a contact; "
+        "physical: satellites of an orbit need links too, see network.isl",
     )
     evaluate_every: int = Field(1, ge=1, le=10_000_000, description="rounds")
 
@@ -358,6 +360,9 @@ class Config(Section):
     link_rates: LinkRatesSection | None = Field(
         None, description="rates of links; without it any contact is long enough"
     )
+    network: NetworkSection | None = Field(
+        None, description="links between satellites; without it those of an orbit are assumed"
+    )
     engine: EngineSection = EngineSection()
     tracking: TrackingSection = TrackingSection()
 
@@ -387,13 +392,21 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _isl_rate_needs_a_clock(self) -> Self:
-        """A time between satellites is part of the time on board, which nobody counts otherwise."""
-        if self.link_rates is not None and self.link_rates.isl_mbps and self.onboard is None:
+        """A time between satellites is part of the time on board, or of a route."""
+        has_rate = self.link_rates is not None and bool(self.link_rates.isl_mbps)
+        if has_rate and self.onboard is None and not self.is_routed:
             raise ValueError(
                 "link_rates.isl_mbps has no effect without a time on board; set "
-                "onboard.samples_per_s too, or leave it out"
+                "onboard.samples_per_s too, or let satellites use real links (run.links = "
+                '"physical" with network.isl), or leave it out'
             )
         return self
+
+    @property
+    def is_routed(self) -> bool:
+        """Tell whether satellites of an orbit exchange models over contacts of the plan alone."""
+        isl = "assumed" if self.network is None else self.network.isl
+        return self.run.links == "physical" and isl != "assumed"
 
     @model_validator(mode="after")
     def _events_alternate(self) -> Self:

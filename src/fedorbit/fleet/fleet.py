@@ -2,9 +2,10 @@
 
 `Fleet` knows what does not change from slot to slot. What does is behind `Fleet.at(t)`: one slot,
 `Now`, through which alone a method trains and moves anything. What is under way (mail, jobs begun,
-charges) and what was spent belong to the fleet, and to its part of a checkpoint.
+cycles of orbits, charges) and what was spent belong to the fleet, and to its part of a checkpoint.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,18 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.activity import Activity
+from fedorbit.fleet.aggregation import Aggregations
 from fedorbit.fleet.keeping import Arrays
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, Ledger
 from fedorbit.fleet.network import Links, Network
 from fedorbit.fleet.now import Now
 from fedorbit.fleet.onboard import ONE_MODEL, Needs, Onboard
 from fedorbit.fleet.roster import Ints, Rosters
+from fedorbit.fleet.routes import Routes
 from fedorbit.fleet.topology import Flags, Topology
 from fedorbit.fleet.training import Training
 from fedorbit.hardware import Hardware
 from fedorbit.learning.engine import Engine
 from fedorbit.learning.parameters import ParameterLayout, Vector
 from fedorbit.orbits.plan import ContactPlan
+from fedorbit.orbits.routing import HopTimes
 from fedorbit.orbits.service import LinkRates
 
 UNLIMITED = LinkRates()
@@ -66,10 +70,17 @@ class Fleet:
         round_s: float,
         seed: int = 0,
         rates: LinkRates = UNLIMITED,
+        isl_mbps: float | None = None,
+        routed: bool = False,
+        unlinked_orbits: Collection[int] = (),
         hardware: Hardware | None = None,
         needs: Needs = ONE_MODEL,
     ) -> None:
-        """`visible[slot, orbit]`; `contacts`: of active satellites; `seed`: for channels."""
+        """`visible[slot, orbit]`; `contacts`: of active satellites; `seed`: for channels.
+
+        `routed`: satellites of an orbit have no links but contacts, of `isl_mbps`. Otherwise those
+        of `unlinked_orbits` are assumed to have links that do not exist.
+        """
         self.layout, self.plan, self.links, self.tau_max = layout, plan, links, tau_max
         self.orbit_of_satellite, self.round_s = orbit_of_satellite, round_s
         self.visible = visible
@@ -80,10 +91,27 @@ class Fleet:
         self.dark_since = _dark_since(visible, self.launch_round)
         self.ledger = Ledger(epochs=[0] * visible.shape[1])
         """What was spent so far."""
-        self.topology = Topology(contacts, orbit_of_satellite, activity, len(visible), round_s)
-        self.network = Network(
-            self.topology, links=links, rates=rates, seed=seed, ledger=self.ledger
+        self.unlinked_orbits = frozenset(unlinked_orbits)
+        self.topology = Topology(
+            contacts, orbit_of_satellite, activity, len(visible), round_s, assumed_isl=not routed
         )
+        self.network = Network(
+            self.topology,
+            links=links,
+            rates=rates,
+            isl_mbps=isl_mbps if routed else None,
+            seed=seed,
+            ledger=self.ledger,
+        )
+        self.aggregations: Aggregations | None = None
+        """Cycles of orbits, where they take time."""
+        if routed:
+            size_bytes = BYTES_PER_PARAMETER * layout.size
+            hop_times = HopTimes.of(
+                size_bytes, rates.to_ground_mbps, rates.from_ground_mbps, isl_mbps
+            )
+            routes = Routes(contacts, hop_times, self.topology, self.ledger)
+            self.aggregations = Aggregations(routes, activity, self.satellites, round_s)
         self.onboard: Onboard | None = None
         """Clocks and batteries, where the configuration has them."""
         if hardware is not None:
@@ -123,6 +151,8 @@ class Fleet:
         """Return slot t; mail that has waited for it moves, jobs that end in it are booked."""
         self.network.begin(t)
         self.training.settle(t)
+        if self.aggregations is not None:
+            self.aggregations.settle(t)
         return Now(self, t)
 
     def fedavg_to_ground_bytes(self, rounds: int) -> int:
@@ -135,9 +165,14 @@ class Fleet:
         """Return the fleet's part of a checkpoint: plain values, and arrays by name."""
         moving, payloads = self.network.saved()
         jobs, models = self.training.saved()
-        onboard = {} if self.onboard is None else {"onboard": self.onboard.saved()}
-        values = {"ledger": self.ledger.saved(), **moving, "jobs": jobs, **onboard}
-        return values, {**payloads, **models}
+        values = {"ledger": self.ledger.saved(), **moving, "jobs": jobs}
+        arrays = {**payloads, **models}
+        if self.onboard is not None:
+            values["onboard"] = self.onboard.saved()
+        if self.aggregations is not None:
+            values["cycles"], results = self.aggregations.saved()
+            arrays |= results
+        return values, arrays
 
     def restore(self, values: dict[str, Any], arrays: Arrays) -> None:
         """Continue from what a checkpoint kept."""
@@ -146,6 +181,8 @@ class Fleet:
         self.training.restore(values["jobs"], arrays)
         if self.onboard is not None:
             self.onboard.restore(values["onboard"])
+        if self.aggregations is not None:
+            self.aggregations.restore(values["cycles"], arrays)
 
 
 def _launch_rounds(activity: Activity, orbit_of_satellite: Ints, rounds: int) -> Ints:

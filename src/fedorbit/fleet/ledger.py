@@ -20,7 +20,7 @@ class Ledger:
     isl_bytes: int = 0
     """Between satellites."""
     unlinked_bytes: int = 0
-    """Over links that do not exist, which ideal links assume."""
+    """Over links that do not exist, but are assumed."""
     epochs: list[int] = field(default_factory=list)
     """Local epochs of each orbit's satellites, times passes."""
 

@@ -1,11 +1,12 @@
 """What moves between nodes: messages over one link or several, their bytes and their time.
 
 Everything that moves passes through here, so that bytes are counted in one place and a transfer
-without a link cannot happen unnoticed: with `links = "causal"` it raises `LinkError`; with
-`links = "ideal"`, as the paper's algorithm assumes, it is counted apart as `unlinked_bytes`.
+without a link cannot happen unnoticed: with `links = "causal"` or "physical" it raises `LinkError`;
+with `links = "ideal"`, as the paper's algorithm assumes, it is counted apart as `unlinked_bytes`.
 
-Where links with the ground have rates, a message takes seconds of the contact of its two nodes, in
-either direction, and messages share them in the order in which they are sent.
+Where links have rates, a message takes seconds of the contact of its two nodes, in either
+direction, and messages share them in the order in which they are sent. Links that are assumed
+rather than planned take no time.
 """
 
 from collections import Counter
@@ -20,7 +21,7 @@ from fedorbit.errors import LinkError, ModelError
 from fedorbit.fleet.channel import EXACT, Channel, carried, require_vector, size_bytes
 from fedorbit.fleet.facts import Fact, plain
 from fedorbit.fleet.keeping import Arrays, Keeper, Shelf
-from fedorbit.fleet.ledger import Direction, Ledger
+from fedorbit.fleet.ledger import Ledger
 from fedorbit.fleet.topology import Topology
 from fedorbit.hardware import transfer_s
 from fedorbit.learning.parameters import Vector
@@ -28,7 +29,7 @@ from fedorbit.learning.parts import Part, Span, span_of
 from fedorbit.orbits.service import LinkRates
 from fedorbit.randomness import generator
 
-Links = Literal["ideal", "causal"]
+Links = Literal["ideal", "causal", "physical"]
 
 ROUNDING = 1e-9
 """A message that fits but for rounding errors fits."""
@@ -93,10 +94,21 @@ class Network:
     """Messages between satellites and servers, and what is on its way."""
 
     def __init__(
-        self, topology: Topology, *, links: Links, rates: LinkRates, seed: int, ledger: Ledger
+        self,
+        topology: Topology,
+        *,
+        links: Links,
+        rates: LinkRates,
+        isl_mbps: float | None = None,
+        seed: int,
+        ledger: Ledger,
     ) -> None:
-        """`rates`: of links with the ground; `seed`: for channels."""
+        """`rates`: of links with the ground; `isl_mbps`: of contacts between satellites.
+
+        `seed`: for channels.
+        """
         self.topology, self.links, self.rates = topology, links, rates
+        self._isl_mbps = isl_mbps
         self._seed, self._ledger = seed, ledger
         self._transfers: list[Transfer] = []
         self._taken: Taken = {}
@@ -169,11 +181,17 @@ class Network:
     # --- The way and its time -------------------------------------------------------------------
 
     def seconds(self, source: int, target: int, size: int) -> float:
-        """Seconds that bytes take over a link: none between satellites, and between servers."""
-        if self.topology.is_server(source) == self.topology.is_server(target):
+        """Seconds that bytes take over a link: none between servers, or where links are assumed."""
+        direction = self.topology.direction(source, target)
+        if direction is None or source == target:
             return 0.0
-        rates, to_ground = self.rates, self.topology.is_server(target)
-        return transfer_s(size, rates.to_ground_mbps if to_ground else rates.from_ground_mbps)
+        rates = self.rates
+        mbps = {
+            "to_ground": rates.to_ground_mbps,
+            "from_ground": rates.from_ground_mbps,
+            "isl": self._isl_mbps,
+        }
+        return transfer_s(size, mbps[direction])
 
     def _hops(self, t: int, nodes: Sequence[int], size: int, wait: bool) -> tuple[Hop, ...] | None:
         """Find the first slots in which a message can pass over each of its links."""
@@ -228,16 +246,9 @@ class Network:
         """Book the links that a message has passed over by slot t."""
         passed = [hop for hop in transfer.hops if hop.slot <= t]
         for hop in passed:
-            if (direction := self._direction(hop)) is not None:
+            if (direction := self.topology.direction(hop.source, hop.target)) is not None:
                 self._ledger.book(direction, transfer.size_bytes, hop.linked)
         return replace(transfer, hops=transfer.hops[len(passed) :]) if passed else transfer
-
-    def _direction(self, hop: Hop) -> Direction | None:
-        """Return the kind of a link; between servers it is the ground, which costs nothing."""
-        to_server = self.topology.is_server(hop.target)
-        if self.topology.is_server(hop.source):
-            return None if to_server else "from_ground"
-        return "to_ground" if to_server else "isl"
 
     def receive(self, t: int, node: int) -> list[Mail]:
         """Hand over what has arrived at a node, in the order of arrival; nothing while inactive."""

@@ -8,6 +8,7 @@ now.send(source, target, vector, route=…, part=…, channel=…, **about) -> s
 now.train(jobs), now.run(programs)     training within the slot
 now.begin(jobs), now.finished()        training that takes as long as it takes on board
 now.orbits                             the orbit tier of the three-tier methods
+    now.orbits.run(programs)               programs of orbits, whose aggregation may take longer
 """
 
 from collections.abc import Mapping, Sequence

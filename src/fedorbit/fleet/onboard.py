@@ -172,6 +172,7 @@ class Onboard:
         self._charge_j: Floats = np.array(self._tally.charge_j)
         self._drawn_j: Floats = np.zeros_like(self._charge_j)
         self._clock_s: Floats = np.zeros(len(self._samples))
+        self._worked_s: Floats = np.zeros(len(self._samples))
         self._reserved_s: list[list[float]] = [[] for _ in self._first_of_orbit]
         self._samples_trained = [0] * len(self._first_of_orbit)
         self._able = self._able_satellites(self._tally.round, self._charge_j)
@@ -254,6 +255,7 @@ class Onboard:
         for job in granted:
             self._draw(job)
             self._clock_s[job.satellite] += self.training_s(job)
+            self._worked_s[job.satellite] += self.training_s(job)
             orbit = int(self._orbit_of_satellite[job.satellite])
             samples = int(self._samples[job.satellite])
             self._samples_trained[orbit] += job.epochs * job.samples_of_epoch(samples)
@@ -286,6 +288,10 @@ class Onboard:
             return job.epochs
         left_j = self._charge_j[job.satellite] - self._drawn_j[job.satellite]
         return int(max(left_j, 0.0) / (power.training_w * epoch_s) + ROUNDING)
+
+    def worked_s(self, satellite: int) -> float:
+        """Seconds for which a satellite has trained within this round, without waiting."""
+        return float(self._worked_s[satellite])
 
     def training_s(self, job: LocalJob) -> float:
         """Seconds that a job takes on board."""

@@ -1,15 +1,18 @@
 """Orbits as units in one slot: the tier between satellites and the ground of the paper's methods.
 
 The satellites of an orbit reach each other, and the ground reaches an orbit through any of them.
+Where they do so over contacts of the plan alone (`links = "physical"`), both take routes: see
+`routes` and `aggregation`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from fedorbit.errors import LinkError
+from fedorbit.fleet.aggregation import Aggregation, Aggregations
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER
 from fedorbit.fleet.roster import Ints, Roster
 from fedorbit.learning.engine import Program
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 Rules = Rule | Callable[[int], Rule]
 """A rule for all satellites, or a function that returns that of a satellite."""
+Result = TypeVar("Result")
 
 
 class Phase(NamedTuple):
@@ -54,7 +58,6 @@ class OrbitTier:
 
     def __init__(self, fleet: "Fleet", t: int, roster: Roster) -> None:
         self.fleet, self.t, self._roster = fleet, t, roster
-        self._visible = [int(orbit) for orbit in np.flatnonzero(fleet.visible[t])]
 
     # --- Which there are ------------------------------------------------------------------------
 
@@ -65,8 +68,29 @@ class OrbitTier:
 
     @property
     def visible(self) -> list[int]:
-        """Orbits in view of the ground, V(t)."""
-        return list(self._visible)
+        """Orbits in contact with the ground, V(t), that have no cycle under way.
+
+        Contacts may be relayed where orbits use routes: a message gets there and back in the slot.
+        """
+        orbits = np.flatnonzero(self.fleet.visible[self.t]).tolist()
+        return [orbit for orbit in orbits if self._is_free(orbit)]
+
+    def _is_free(self, orbit: int) -> bool:
+        """Tell whether an orbit has a model that it can send to the ground in this slot."""
+        cycles = self.fleet.aggregations
+        if cycles is None:
+            return True
+        if cycles.is_busy(orbit):
+            return False
+        return orbit not in cycles.handed or self._reaches_ground(cycles.handed[orbit], cycles)
+
+    def _reaches_ground(self, one: Aggregation, cycles: Aggregations) -> bool:
+        """Tell whether the result of a cycle can be on the ground in this slot."""
+        if not self.fleet.visible[self.t, one.orbit]:
+            return False
+        if one.end_s <= self.t * self.fleet.round_s:
+            return True
+        return cycles.reaches_ground(self.t, one.members, one.end_s)
 
     @property
     def reachable(self) -> list[int]:
@@ -108,11 +132,20 @@ class OrbitTier:
 
     @property
     def trained_samples(self) -> Ints:
-        """Training samples `[orbit]` of satellites that can train now: n_l but for limits."""
-        if self.fleet.onboard is None:
+        """Training samples `[orbit]` of satellites that can train now: n_l but for limits.
+
+        Where a cycle was handed over in this slot: those of the satellites that trained in it.
+        """
+        cycles = self.fleet.aggregations
+        if self.fleet.onboard is None and cycles is None:
             return self.samples
-        trainers = [self.trainers(orbit) for orbit in range(self.fleet.orbits)]
-        return np.array([self._roster.samples[mine].sum() for mine in trainers], dtype=np.int64)
+        trained = [self._samples_of_trainers(orbit) for orbit in range(self.fleet.orbits)]
+        for orbit, one in cycles.handed.items() if cycles is not None else ():
+            trained[orbit] = one.samples
+        return np.array(trained, dtype=np.int64)
+
+    def _samples_of_trainers(self, orbit: int) -> int:
+        return int(self._roster.samples[self.trainers(orbit)].sum())
 
     def trainers(self, orbit: int) -> list[int]:
         """Active satellites of an orbit that have something to learn from.
@@ -126,6 +159,44 @@ class OrbitTier:
         return [satellite for satellite in satellites if able[satellite]]
 
     # --- Training -------------------------------------------------------------------------------
+
+    def run(
+        self, programs: Mapping[int, Program[Result]], *, upload: bool = False, purpose: int = 0
+    ) -> dict[int, Result]:
+        """Run programs of orbits, and return the results of cycles that have ended in this slot.
+
+        Keys are orbits; a second program of orbit l, beside its first, has the key ~l. Satellites
+        of an orbit that always reach each other end in the slot in which they begin. Otherwise
+        programs of orbits with a cycle under way do not run, and results may come slots later, or
+        never: so use what is returned, and keep in it what belongs to it. `upload`: the result
+        goes to the ground first, so it is returned in a slot in which it can. `purpose`
+        distinguishes several cycles that a method begins in one slot: results are returned to
+        calls with the same. Call it in every slot, also without programs.
+        """
+        cycles = self.fleet.aggregations
+        if cycles is None:
+            return self.fleet.training.run(programs)
+        free = {key: each for key, each in programs.items() if not cycles.is_busy(_orbit(key))}
+        orbits = {_orbit(key) for key in free}
+        with cycles.running(orbits) as running:
+            results = self.fleet.training.run(free)
+        for orbit in sorted(orbits):
+            cycles.begin(
+                self.t,
+                orbit,
+                self.satellites(orbit),
+                running[orbit],
+                {key: results[key] for key in (orbit, ~orbit) if key in results},
+                samples=self._samples_of_trainers(orbit),
+                upload=upload,
+                purpose=purpose,
+            )
+
+        def in_contact(one: Aggregation) -> bool:
+            return self._reaches_ground(one, cycles)
+
+        handed = cycles.hand_over(self.t, purpose, in_contact)
+        return {key: result for one in handed for key, result in one.results.items()}
 
     def jobs(
         self,
@@ -179,11 +250,26 @@ class OrbitTier:
         A training program, to be used with `yield from`; takes what `jobs` takes.
         """
         jobs = self.jobs(orbit, start, to_come=to_come, **settings)
+        before_s = self._worked_s(jobs)
         with self._exchange_to_come(orbit, jobs, to_come):
             trained = yield jobs
         if any(result.steps for result in trained):
-            self.exchange(orbit, jobs[0].rule.exchanged(self.fleet.layout.size))
+            values = jobs[0].rule.exchanged(self.fleet.layout.size)
+            if self.fleet.aggregations is None:
+                self.exchange(orbit, values)
+            else:
+                training_s = {k: s - before_s[k] for k, s in self._worked_s(jobs).items()}
+                cycle = self.fleet.aggregations.cycle(self.t, orbit)
+                cycle.add(jobs[0].key[1], training_s, values)
         return trained
+
+    def _worked_s(self, jobs: list[LocalJob]) -> dict[int, float]:
+        """Seconds for which the satellites of jobs have trained in this slot so far."""
+        onboard = self.fleet.onboard
+        return {
+            job.satellite: 0.0 if onboard is None else onboard.worked_s(job.satellite)
+            for job in jobs
+        }
 
     def _exchange_to_come(
         self, orbit: int, jobs: list[LocalJob], to_come: Sequence[Phase]
@@ -199,11 +285,17 @@ class OrbitTier:
         """Bring vectors of all satellites together and hand the result back, over ISLs.
 
         An orbit of N active satellites sends N - 1 vectors out and N - 1 back. `values` is the
-        length of each, that of a model unless given.
+        length of each, that of a model unless given. Over routes it belongs into a program, and
+        the vectors travel with those of the program's last exchange.
         """
         values = self.fleet.layout.size if values is None else values
-        others = self._others(orbit)
-        self.fleet.ledger.book("isl", BYTES_PER_PARAMETER * 2 * others * values)
+        if self.fleet.aggregations is not None:
+            cycle = self.fleet.aggregations.cycle(self.t, orbit)
+            satellites = dict.fromkeys(self.satellites(orbit), 0.0)
+            cycle.add(max(cycle.exchanges, default=0), satellites, values)
+            return
+        others, linked = self._others(orbit), orbit not in self.fleet.unlinked_orbits
+        self.fleet.ledger.book("isl", BYTES_PER_PARAMETER * 2 * others * values, linked)
         if self.fleet.onboard is not None:
             self.fleet.onboard.exchange(orbit, values, others)
 
@@ -221,14 +313,20 @@ class OrbitTier:
 
     def upload(self, orbit: int, model: Vector) -> Vector:
         """Send a model from an orbit to the ground and return what arrives there."""
-        linked = self._has_link(orbit, "upload its model")
-        self.fleet.ledger.book("to_ground", BYTES_PER_PARAMETER * model.size, linked)
+        linked, cycles = self._has_link(orbit, "upload its model"), self.fleet.aggregations
+        if cycles is None:
+            self.fleet.ledger.book("to_ground", BYTES_PER_PARAMETER * model.size, linked)
+        else:
+            cycles.upload(self.t, orbit, self.satellites(orbit), model.size)
         return model
 
     def download(self, orbit: int, model: Vector) -> Vector:
         """Send a model from the ground to an orbit and return what arrives there."""
-        linked = self._has_link(orbit, "receive a model")
-        self.fleet.ledger.book("from_ground", BYTES_PER_PARAMETER * model.size, linked)
+        linked, cycles = self._has_link(orbit, "receive a model"), self.fleet.aggregations
+        if cycles is None:
+            self.fleet.ledger.book("from_ground", BYTES_PER_PARAMETER * model.size, linked)
+        else:
+            cycles.download(self.t, self.satellites(orbit), model.size)
         return model
 
     def _has_link(self, orbit: int, what: str) -> bool:
@@ -237,13 +335,19 @@ class OrbitTier:
                 f"orbit {orbit} cannot {what} in round {self.t}: none of its satellites is active "
                 "(see events); exchange models with now.orbits.reachable only"
             )
-        linked = bool(self.fleet.visible[self.t, orbit])
+        linked = bool(self.fleet.visible[self.t, orbit]) and self._is_free(orbit)
         self.fleet.network.require(
             linked,
-            f"orbit {orbit} cannot {what} in round {self.t}: it is not in view of the ground",
+            f"orbit {orbit} cannot {what} in round {self.t}: it is not in view of the ground"
+            + (", or has a cycle under way" if self.fleet.aggregations is not None else ""),
             "exchange models with now.orbits.reachable only",
         )
         return linked
+
+
+def _orbit(key: int) -> int:
+    """Return the orbit of a program: that of its first, or second, has the key l, or ~l."""
+    return key if key >= 0 else ~key
 
 
 def _rule(rule: Rules, satellite: int) -> Rule:

@@ -2,8 +2,8 @@
 
 Nodes are numbers: satellites 0 to K - 1, then servers (ground stations and platforms). Two nodes
 have a link in a slot if one of their contacts in the plan overlaps it: within a slot nothing is
-ordered. Satellites of one orbit always have one while they are active, as the paper assumes, and
-servers have one over the ground.
+ordered. Satellites of one orbit always have one while they are active where that is assumed, as in
+the paper; otherwise only their contacts count. Servers have one over the ground.
 """
 
 from functools import cached_property
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedorbit.activity import Activity
 from fedorbit.errors import LinkError
+from fedorbit.fleet.ledger import Direction
 from fedorbit.fleet.roster import Ints
 from fedorbit.orbits.plan import Contact, ContactPlan, Window
 
@@ -29,13 +30,15 @@ class Topology:
         activity: Activity,
         slots: int,
         slot_s: float,
+        assumed_isl: bool = True,
     ) -> None:
-        """`contacts`: of active satellites only."""
+        """`contacts`: of active satellites only. `assumed_isl`: those of an orbit need none."""
         self.satellites, self.servers = contacts.satellites, contacts.servers
         self.slots, self.slot_s = slots, slot_s
         self._contacts = contacts
         self._orbit_of_satellite = orbit_of_satellite
         self._activity = activity
+        self._assumed_isl = assumed_isl
 
     # --- Nodes ----------------------------------------------------------------------------------
 
@@ -52,6 +55,12 @@ class Topology:
         if self.is_server(node):
             return np.ones(np.shape(slots), dtype=np.bool_)
         return self._activity.active(slots, node)
+
+    def direction(self, source: int, target: int) -> Direction | None:
+        """Return the kind of a link; between servers it is the ground, which costs nothing."""
+        if self.is_server(source):
+            return None if self.is_server(target) else "from_ground"
+        return "to_ground" if self.is_server(target) else "isl"
 
     def require_satellite(self, node: int) -> None:
         """Refuse the number of something else."""
@@ -124,9 +133,10 @@ class Topology:
         """Active satellites that have a link to this one in slot t."""
         self.require_satellite(satellite)
         active = self._activity.during(t)
-        near = active & (self._orbit_of_satellite == self._orbit_of_satellite[satellite])
         if not active[satellite]:
             return []
+        near = active & (self._orbit_of_satellite == self._orbit_of_satellite[satellite])
+        near &= self._assumed_isl
         crosslinks = self._crosslinks
         for node in np.unique(crosslinks[(crosslinks == satellite).any(axis=1)]).tolist():
             near[node] |= bool(self.linked(t, satellite, node))
@@ -141,7 +151,9 @@ class Topology:
 
     def _is_lasting(self, a: int, b: int) -> bool:
         """Tell whether a link depends on nothing but that its nodes are active."""
-        return self.orbit_of(a) == self.orbit_of(b)
+        if self.is_server(a) or self._assumed_isl:
+            return self.orbit_of(a) == self.orbit_of(b)
+        return a == b
 
     # --- In seconds -----------------------------------------------------------------------------
 

@@ -62,24 +62,22 @@ class APFL(MatchedEffort):
         w, received, orbits = state["global"], state["received"].copy(), self.participants(now)
         hand_out(w, received, now, orbits)
         own, alpha = state["own"].copy(), state["alpha"].copy()
-        trained = now.run(
-            {
-                orbit: _train_orbit(
-                    now,
-                    orbit,
-                    self.work(orbit, now),
-                    received[orbit],
-                    own[orbit],
-                    float(alpha[orbit]),
-                )
-                for orbit in orbits
-            }
-        )
+        programs = {
+            orbit: _train_orbit(
+                now,
+                orbit,
+                self.work(orbit, now),
+                received[orbit],
+                own[orbit],
+                float(alpha[orbit]),
+            )
+            for orbit in orbits
+        }
         models = {}
-        for orbit in orbits:
-            models[orbit], own[orbit], alpha[orbit] = trained.pop(orbit)
+        for orbit, trained in now.orbits.run(programs, upload=True).items():
+            models[orbit], own[orbit], alpha[orbit] = trained
         w = average_at_ground(now, models, otherwise=w)
-        if orbits:
+        if models:
             hand_out(w, received, now, now.orbits.reachable)
         return {"global": w, "received": received, "own": own, "alpha": alpha}
 

@@ -52,13 +52,13 @@ class Ditto(MatchedEffort):
             v, work = state["personal"][orbit], self.work(orbit, now)
             programs[orbit] = train_orbit(now, orbit, received[orbit], work)
             programs[~orbit] = train_orbit(now, orbit, v, work, rule=pulled, purpose=1)
-        trained = now.run(programs)
+        trained = now.orbits.run(programs, upload=True)
         personal = state["personal"].copy()
-        for orbit in orbits:
+        for orbit in [key for key in trained if key >= 0]:
             personal[orbit] = trained.pop(~orbit)
         w = average_at_ground(now, trained, otherwise=w)
         # Only those that train use the mean: an orbit out of view needs no copy of it.
-        hand_out(w, received, now, orbits)
+        hand_out(w, received, now, sorted(trained))
         return {"global": w, "received": received, "personal": personal}
 
     def models(self, state: State) -> Vector:

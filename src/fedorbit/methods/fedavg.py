@@ -36,7 +36,7 @@ class FedAvg(MatchedEffort):
         state = load_launched(state, now, "received")
         w, received, orbits = state["global"], state["received"].copy(), self.participants(now)
         hand_out(w, received, now, orbits)
-        trained = now.run(
+        trained = now.orbits.run(
             {
                 orbit: train_orbit(
                     now,
@@ -47,10 +47,11 @@ class FedAvg(MatchedEffort):
                     to_come=self.to_come(now),
                 )
                 for orbit in orbits
-            }
+            },
+            upload=True,
         )
         w = average_at_ground(now, trained, otherwise=w)
-        if orbits:
+        if trained:
             hand_out(w, received, now, now.orbits.reachable)
         return {"global": w, "received": received}
 

@@ -58,21 +58,23 @@ class FedNova(MatchedEffort):
         state = load_launched(state, now, "received")
         w, received, orbits = state["global"], state["received"].copy(), self.participants(now)
         hand_out(w, received, now, orbits)
-        trained = now.run({orbit: self._train(now, orbit, received[orbit]) for orbit in orbits})
-        uploads, steps, samples = [], [], []
-        for orbit in orbits:
-            y, a, n = trained[orbit]
+        programs = {orbit: self._train(now, orbit, received[orbit]) for orbit in orbits}
+        trained = now.orbits.run(programs, upload=True)
+        uploads, steps, samples, starts = [], [], [], []
+        for orbit in sorted(trained):
+            y, a, n, start = trained[orbit]
             sent = now.orbits.upload(orbit, np.append(y, np.float32(a)))
             uploads.append(sent[:-1])
             steps.append(float(sent[-1]))
             samples.append(n)
-        w, _ = normalised_mean(w, uploads, steps, np.array(samples))
-        if orbits:
+            starts.append(start)  # the ground's own, as it was sent
+        w, _ = normalised_mean(w, uploads, steps, np.array(samples), starts)
+        if trained:
             hand_out(w, received, now, now.orbits.reachable)
         return {"global": w, "received": received}
 
-    def _train(self, now: Now, orbit: int, w: Vector) -> Program[tuple[Vector, float, int]]:
-        """Return y_l and A_l of an orbit, and the samples that were trained on."""
+    def _train(self, now: Now, orbit: int, w: Vector) -> Program[tuple[Vector, float, int, Vector]]:
+        """Return y_l and A_l of an orbit, the samples behind them, and the model at the start."""
         anchor, total, trained_samples = w, 0.0, 0
 
         def rule(satellite: int) -> Rule:
@@ -90,7 +92,7 @@ class FedNova(MatchedEffort):
 
         work = self.work(orbit, now)
         y = yield from train_orbit(now, orbit, w, work, rule=rule, combine=combine)
-        return y, total, trained_samples
+        return y, total, trained_samples, w
 
     def _effective_steps(self, steps: int, now: Now) -> float:
         """Return a(tau); refuse a pull so strong that the model swings beyond its start."""
@@ -108,11 +110,16 @@ class FedNova(MatchedEffort):
 
 
 def normalised_mean(
-    start: Vector, models: list[Vector], steps: list[float], samples: NDArray[Any]
+    start: Vector,
+    models: list[Vector],
+    steps: list[float],
+    samples: NDArray[Any],
+    starts: list[Vector] | None = None,
 ) -> tuple[Vector, float]:
     """Return start - A sum p (start - model) / a with A = sum p a, and A; p over those with steps.
 
-    Summed in double precision and in the given order, as `weighted_mean` is.
+    `starts`: of the models, where they differ. Summed in double precision and in the given order,
+    as `weighted_mean` is.
     """
     shares = np.where(np.array(steps) > 0, samples, 0).astype(np.float64)
     if not shares.any():
@@ -120,7 +127,8 @@ def normalised_mean(
     shares /= shares.sum()
     total = float(shares @ steps)
     moved = np.zeros(start.shape)
-    for model, a, p in zip(models, steps, shares, strict=True):
+    starts = [start] * len(models) if starts is None else starts
+    for origin, model, a, p in zip(starts, models, steps, shares, strict=True):
         if p:
-            moved += (p / a) * (start.astype(np.float64) - model)
+            moved += (p / a) * (origin.astype(np.float64) - model)
     return (start - total * moved).astype(np.float32), total

@@ -37,6 +37,7 @@ from pydantic import Field
 
 from fedorbit.data.similarity import SIMILARITY_SMOOTHING, similarity_coefficient
 from fedorbit.fleet import Fleet, Now
+from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import Family, Method, State
@@ -83,20 +84,22 @@ class FedOrbit(EffortSchedule, Method):
     def round(self, state: State, now: Now) -> State:
         """Run Algorithm 1."""
         state = load_launched(state, now, "model")
-        model, q, programs, planned = state["model"].copy(), now.orbits.samples * 1.0, {}, {}
-        for orbit in now.orbits.active:
-            work, rate = self.work(orbit, now), self.rate(orbit, now)
-            start = state["model"][orbit]  # eq:m_plane_model
-            combine = self.aggregate_orbit
-            programs[orbit] = train_orbit(now, orbit, start, work, rate=rate, combine=combine)
-            planned[orbit] = work.epochs * work.intra_rounds
-        for orbit, trained in now.run(programs).items():
-            model[orbit] = trained
+        model, q = state["model"].copy(), now.orbits.samples * 1.0
+        programs = {o: self._train(now, o, state["model"][o]) for o in now.orbits.active}
+        for orbit, trained in now.orbits.run(programs).items():
+            model[orbit], effort = trained
             if self.quality_weights and q[orbit]:
-                q[orbit] = now.orbits.effort(orbit, planned[orbit])  # eq:m_quality_weight
+                q[orbit] = effort  # eq:m_quality_weight
         # An orbit that did not train has no news: without dark training, those in view meet alone.
         meeting = now.orbits.reachable if self.continuous else now.orbits.visible
         return {**state, "model": model, **self._meet_at_ground(state, model, q, meeting, now)}
+
+    def _train(self, now: Now, orbit: int, start: Vector) -> Program[tuple[Vector, float]]:
+        """Return w_l and q_l of an orbit that starts from its own model (`eq:m_plane_model`)."""
+        work, rate = self.work(orbit, now), self.rate(orbit, now)
+        combine = self.aggregate_orbit
+        model = yield from train_orbit(now, orbit, start, work, rate=rate, combine=combine)
+        return model, now.orbits.effort(orbit, work.epochs * work.intra_rounds)
 
     def work(self, orbit: int, now: Now) -> Work:
         """E_l and R_intra of an orbit in this round."""

@@ -61,18 +61,19 @@ class FedRep(MatchedEffort):
         state = load_launched(state, now, "model")
         w, model, orbits = state["global"].copy(), state["model"].copy(), self.participants(now)
         phi, received = w[: self.body_size(now.fleet.layout)], state["received"].copy()
-        b = len(phi)
+        b, start = len(phi), model.copy()  # a head is used with the body that it was trained on
         received[now.orbits.launched] = phi
         hand_out(phi, received, now, orbits)
-        model[orbits, :b] = received[orbits]
+        start[orbits, :b] = received[orbits]
         programs = {
-            orbit: self._train(now, orbit, model[orbit], self.work(orbit, now)) for orbit in orbits
+            orbit: self._train(now, orbit, start[orbit], self.work(orbit, now)) for orbit in orbits
         }
-        pairs = now.run(programs)
-        w[:b] = average_at_ground(now, {orbit: pairs[orbit][:b] for orbit in orbits}, phi)
-        hand_out(phi, received, now, orbits)
-        for orbit in orbits:
-            model[orbit] = np.concatenate((received[orbit], pairs[orbit][b:]))
+        trained = now.orbits.run(programs, upload=True)
+        bodies = {orbit: pair[:b] for orbit, pair in trained.items()}
+        w[:b] = average_at_ground(now, bodies, otherwise=phi)
+        hand_out(phi, received, now, sorted(trained))
+        for orbit, pair in trained.items():
+            model[orbit] = np.concatenate((received[orbit], pair[b:]))
         return {"global": w, "model": model, "received": received}
 
     def body_size(self, layout: ParameterLayout) -> int:

@@ -36,7 +36,7 @@ class Local(MatchedEffort):
             orbit: train_orbit(now, orbit, state["own"][orbit], self.work(orbit, now))
             for orbit in self.participants(now)
         }
-        for orbit, model in now.run(programs).items():
+        for orbit, model in now.orbits.run(programs).items():
             own[orbit] = model
         return {"own": own}
 

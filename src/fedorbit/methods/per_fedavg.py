@@ -74,8 +74,9 @@ class PerFedAvg(FedAvg):
             for orbit in now.orbits.active
             if not np.array_equal(received[orbit], state["received"][orbit])
         ]
-        adapted[news] = received[news]
-        if self.alpha:
+        if not self.alpha:
+            adapted[news] = received[news]
+        else:
             programs = {
                 orbit: train_orbit(
                     now,
@@ -89,7 +90,7 @@ class PerFedAvg(FedAvg):
                 )
                 for orbit in news
             }
-            for orbit, model in now.run(programs).items():
+            for orbit, model in now.orbits.run(programs, purpose=ADAPTING).items():
                 adapted[orbit] = model
         return {**after, "adapted": adapted}
 

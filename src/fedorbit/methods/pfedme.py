@@ -77,13 +77,13 @@ class PFedMe(MatchedEffort):
         w, received, orbits = state["global"], state["received"].copy(), self.participants(now)
         hand_out(w, received, now, orbits)
         personal, moved = state["personal"].copy(), {}
-        trained = now.run(
-            {orbit: self._train(now, orbit, received[orbit], personal[orbit]) for orbit in orbits}
-        )
-        for orbit in orbits:
-            personal[orbit], moved[orbit] = trained.pop(orbit)
+        programs = {
+            orbit: self._train(now, orbit, received[orbit], personal[orbit]) for orbit in orbits
+        }
+        for orbit, trained in now.orbits.run(programs, upload=True).items():
+            personal[orbit], moved[orbit] = trained
         w = blend(w, average_at_ground(now, moved, otherwise=w), self.beta)
-        hand_out(w, received, now, orbits)
+        hand_out(w, received, now, sorted(moved))
         return {"global": w, "received": received, "personal": personal}
 
     def _train(

@@ -28,6 +28,7 @@ received, and c_k is renewed after each of them.
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from fedorbit.fleet import Fleet, Needs, Now, Phase
@@ -47,6 +48,9 @@ from fedorbit.methods.steps import (
     train_orbit,
     weighted_mean,
 )
+
+Result = tuple[Vector, NDArray[Any], NDArray[Any], Vector, int]
+"""Of an orbit: y, its clients that have a control, these controls, c_l, and the samples of c_l."""
 
 
 class Scaffold(MatchedEffort):
@@ -91,11 +95,16 @@ class Scaffold(MatchedEffort):
         hand_out(w, received, now, orbits)
         hand_out(self.mean_control(state, now), state["received_control"], now, orbits)
         programs = {orbit: self._train(state, now, orbit) for orbit in orbits}
-        mean = average_at_ground(now, now.run(programs), otherwise=w)
-        for orbit in orbits:
-            self._upload_control(state, now, orbit)
+        trained = now.orbits.run(programs, upload=True)
+        models = {orbit: result[0] for orbit, result in trained.items()}
+        mean = average_at_ground(now, models, otherwise=w)
+        for orbit, (_, heard, controls, c_l, samples) in trained.items():
+            state["control"][heard], state["heard"][heard] = controls, True
+            if samples:
+                state["uploaded"][orbit] = now.orbits.upload(orbit, c_l)
+                state["uploaded_samples"][orbit] = samples
         state["global"] = w = blend(w, mean, self.server_rate)
-        if orbits:
+        if trained:
             hand_out(w, received, now, now.orbits.reachable)
         return state
 
@@ -108,16 +117,19 @@ class Scaffold(MatchedEffort):
         active = np.minimum(heard, now.orbits.samples)  # satellites may be lost since the upload
         return mean * np.float32(active.sum() / now.samples.sum())
 
-    def _train(self, state: State, now: Now, orbit: int) -> Program[Vector]:
+    def _train(self, state: State, now: Now, orbit: int) -> Program[Result]:
         """Train an orbit, and renew its controls after every intra-orbit round."""
-        control, heard, c = state["control"], state["heard"], state["received_control"][orbit]
+        c, uploaded = state["received_control"][orbit], state["uploaded"][orbit]
+        clients = self._clients(orbit, now.orbits.satellites(orbit))
+        control = {k: state["control"][k] for k in clients if state["heard"][k]}
         # c holds nothing of satellites that were not heard before this round.
-        known = heard | (self.unheard == "zero")
+        known = set(control) if self.unheard == "ignore" else set(clients)
         corrections: dict[int, Vector] = {}  # one of each client, whose satellites share it
 
         def correction(client: int) -> Vector:
             if client not in corrections:
-                corrections[client] = c - control[client] if known[client] else np.zeros_like(c)
+                c_k = control.get(client, np.zeros_like(c)) if client in known else c
+                corrections[client] = c - c_k
             return corrections[client]
 
         def rule(satellite: int) -> Rule:
@@ -133,32 +145,27 @@ class Scaffold(MatchedEffort):
                     y = weighted_mean([r.model for r in results], samples, otherwise=start)
                     eta_a = np.float32(now.rate * np.average(steps, weights=samples))
                     control[client] = (start - y) / eta_a - correction(client)  # c_k+
-                    heard[client] = True
             corrections.clear()
             return mean_by_samples(now, orbit, start, trained)
 
         start, work = state["received"][orbit], self.work(orbit, now)
-        controls = [Phase()] if self.clients == "satellite" else []  # `_upload_control`
-        return train_orbit(now, orbit, start, work, rule=rule, combine=renew, to_come=controls)
+        to_come = [Phase()] if self.clients == "satellite" else []  # the exchange of controls
+        y = yield from train_orbit(
+            now, orbit, start, work, rule=rule, combine=renew, to_come=to_come
+        )
+        heard = [client for client in clients if client in control]
+        if heard and self.clients == "satellite":
+            now.orbits.exchange(orbit)
+        samples = np.array([now.samples[clients[k]].sum() for k in heard], dtype=np.int64)
+        controls = np.array([control[k] for k in heard], dtype=np.float32).reshape(-1, len(c))
+        c_l = weighted_mean(controls, samples, otherwise=uploaded)
+        return y, np.array(heard, dtype=np.int64), controls, c_l, int(samples.sum())
 
     def _clients(self, orbit: int, satellites: list[int]) -> dict[int, list[int]]:
         """Return the clients of an orbit, each with its satellites."""
         if self.clients == "orbit":
             return {orbit: satellites} if satellites else {}
         return {satellite: [satellite] for satellite in satellites}
-
-    def _upload_control(self, state: State, now: Now, orbit: int) -> None:
-        """Send c_l, the mean of an orbit's controls by samples, to the ground."""
-        clients = self._clients(orbit, now.orbits.satellites(orbit))
-        heard = [client for client in clients if state["heard"][client]]
-        if not heard:
-            return
-        samples = np.array([now.samples[clients[client]].sum() for client in heard])
-        c_l = weighted_mean(state["control"][heard], samples, otherwise=state["uploaded"][orbit])
-        if self.clients == "satellite":
-            now.orbits.exchange(orbit)
-        state["uploaded"][orbit] = now.orbits.upload(orbit, c_l)
-        state["uploaded_samples"][orbit] = samples.sum()
 
     def models(self, state: State) -> Vector:
         """Every orbit uses the global model it received last."""

@@ -131,6 +131,11 @@ class ContactPlan:
         found = map(Contact, *nodes, begins, ends)
         return sorted(found, key=lambda contact: (contact.begin_s, *contact))
 
+    def overlapping(self, begin_s: float, end_s: float) -> "ContactPlan":
+        """Return the contacts of which a part lies in a period, whole."""
+        begun = int(np.searchsorted(self.begin_s, end_s))
+        return self._select(np.flatnonzero(self.end_s[:begun] > begin_s))
+
     def between(self, a: int, b: int) -> tuple[Floats, Floats]:
         """Begins and ends of all contacts of two nodes, by time."""
         keys, order = self._by_pair

@@ -268,6 +268,26 @@ class _Search:
         return (second, first) if from_second else (first, second)
 
 
+def round_trips(
+    plan: ContactPlan, hop_times: HopTimes, orbit_of_satellite: Ints, rounds: int, round_s: float
+) -> NDArray[np.bool_]:
+    """Tell in which rounds a message can go from a server to an orbit and back, `[round, orbit]`.
+
+    Over any number of hops, to any satellite of the orbit, all within the round.
+    """
+    servers = range(plan.satellites, plan.satellites + plan.servers)
+    orbits = int(orbit_of_satellite[-1]) + 1
+    found = np.zeros((rounds, orbits), dtype=np.bool_)
+    for t in range(rounds if servers else 0):
+        begin_s, end_s = t * round_s, (t + 1) * round_s
+        graph = ContactGraph(plan.overlapping(begin_s, end_s), hop_times)
+        down_s = graph.earliest_arrival(servers, begin_s).arrival_s[: plan.satellites]
+        up = graph.latest_departure(servers, np.nextafter(end_s, -np.inf))
+        there = down_s <= up.departure_s[: plan.satellites]
+        found[t, orbit_of_satellite[there]] = True
+    return found
+
+
 def _relax(edges: _Edges, labels: Floats, begin_s: Floats) -> None:
     """Lower labels `[vertex, message]` to the earliest arrivals; messages are sorted by start."""
     order = np.argsort(edges.open_s, kind="stable")

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from fedorbit.data.similarity import similarity_coefficient
 from fedorbit.errors import RunError
 from fedorbit.fleet import Fleet, Now
@@ -160,13 +162,22 @@ def _record(world: World, now: Now, evaluated: Record, clock: float) -> Record:
     return {
         "round": now.t,
         "hours": round((now.t + 1) * world.config.schedule.round_s / 3600.0, 6),
-        "visible": now.orbits.visible,
+        "visible": np.flatnonzero(now.fleet.visible[now.t]).tolist(),
         **({"present": now.orbits.active} if world.config.events else {}),
         **evaluated,
         **now.fleet.ledger.saved(),
         **(onboard.record() if onboard is not None else {}),
         "seconds": round(time.monotonic() - clock, 3),
     }
+
+
+def _isl_summary(world: World) -> dict[str, Any]:
+    """Say what links between satellites are, where that is a question."""
+    config = world.config
+    if config.run.links != "physical":
+        return {}
+    isl = "assumed" if config.network is None else config.network.isl
+    return {"isl": isl, "unlinked_orbits": list(world.unlinked_orbits)}
 
 
 def _summary(
@@ -190,6 +201,7 @@ def _summary(
         **method.facts(done.state, last),
         "rounds": done.rounds_done,
         "links": fleet.links,
+        **_isl_summary(world),
         **({"events": events} if events else {}),
         **spent,
         "seconds": done.spent["seconds"],

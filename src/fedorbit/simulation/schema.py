@@ -10,7 +10,7 @@ from typing import Annotated, Any, NotRequired
 
 from annotated_types import Ge, Gt, Len, MinLen
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, with_config
-from typing_extensions import TypedDict
+from typing_extensions import TypeAliasType, TypedDict
 
 from fedorbit.orbits.plan_files import PlanShape
 
@@ -309,6 +309,32 @@ class JobShape(TypedDict):
     booked: bool
 
 
+Shelved = TypeAliasType("Shelved", "str | list[Shelved]")
+"""A result under way: the name of an array, or a list of such for a tuple."""
+
+
+@with_config(STRICT)
+class ResultShape(TypedDict):
+    """What a program of an orbit returned; `key` is the orbit, or its complement."""
+
+    key: int
+    result: Shelved
+
+
+@with_config(STRICT)
+class CycleShape(TypedDict):
+    """An aggregation of an orbit under way."""
+
+    orbit: Count
+    purpose: int
+    begun: Count
+    end_s: float | None
+    members: list[Count]
+    samples: Count
+    upload: bool
+    results: list[ResultShape]
+
+
 @with_config(STRICT)
 class SpentShape(TypedDict):
     """The world's part of a checkpoint: what was spent, and what is under way."""
@@ -318,6 +344,7 @@ class SpentShape(TypedDict):
     contact_s: NotRequired[list[TakenShape]]
     jobs: list[JobShape]
     onboard: NotRequired[TallyShape]
+    cycles: NotRequired[list[CycleShape]]
     seconds: float
 
 

@@ -22,7 +22,11 @@ from fedorbit.build import (
     build_service,
     has_rates,
     image_shape,
+    isl_mbps,
     load_dataset,
+    orbits_without_ring,
+    routed_schedule,
+    usable_plan,
 )
 from fedorbit.cluster import ray_cluster
 from fedorbit.config import Config
@@ -60,7 +64,10 @@ class World:
     active_plan: ContactPlan
     """The contacts of active satellites: launched and not lost."""
     schedule: Schedule
-    """Orbits that can exchange models, by round: in view, and for long enough with link rates."""
+    """Orbits that can exchange models, by round: in view, and for long enough with link rates.
+
+    Where satellites use routes: a message gets from the ground to the orbit and back in the round.
+    """
     dataset: Dataset
     partition: Partition
     spec: ModelSpec
@@ -71,6 +78,8 @@ class World:
     """Speed and power on board, where the configuration has them."""
     service: Service | None = None
     """What the rates of links make of the rounds in view, where the configuration has them."""
+    unlinked_orbits: tuple[int, ...] = ()
+    """Orbits whose links are assumed and do not always exist, with `links = "physical"`."""
 
     @property
     def orbits_present(self) -> NDArray[np.bool_]:
@@ -171,6 +180,9 @@ class World:
             round_s=self.config.schedule.round_s,
             seed=self.config.seed,
             rates=build_rates(self.config),
+            isl_mbps=isl_mbps(self.config),
+            routed=self.config.is_routed,
+            unlinked_orbits=self.unlinked_orbits,
             hardware=self.hardware,
             needs=needs,
         )
@@ -199,19 +211,25 @@ def build_world(
             f"{plan.servers} stations, and its configuration has {constellation.satellites} and "
             f"{len(places)}; start again with --out"
         )
-    active_plan = plan.restricted(activity, config.schedule.round_s)
-    schedule = build_schedule(config, constellation, active_plan)
+    active_plan = usable_plan(config, plan, activity)
     dataset = load_dataset(config, progress)
     partition = build_partition(config, dataset, constellation, progress)
     classes = len(dataset.class_names)
     shape = dataset.images.shape[1], dataset.images.shape[2], dataset.images.shape[3]
     spec = model_spec(config.model.name, config.model.classifier, shape, classes)
-    service = None
-    if has_rates(config):
-        size_bytes = BYTES_PER_PARAMETER * spec.layout.size
+    size_bytes, service = BYTES_PER_PARAMETER * spec.layout.size, None
+    if config.is_routed:
+        schedule = routed_schedule(config, partition.orbit_of_satellite, active_plan, size_bytes)
+    else:
+        schedule = build_schedule(config, constellation, active_plan)
+    if has_rates(config) and not config.is_routed:
         service = build_service(config, constellation, active_plan, schedule, size_bytes)
         warn_of_short_contacts(service)
         schedule = service.schedule
+    unlinked_orbits: tuple[int, ...] = ()
+    if config.run.links == "physical" and not config.is_routed:
+        unlinked_orbits = orbits_without_ring(config, constellation, progress)
+        warn_of_missing_links(unlinked_orbits, constellation.orbits)
     everything = np.sort(np.concatenate(partition.train))
     scale, shift = standardisation(dataset.images, everything)
     return World(
@@ -236,6 +254,7 @@ def build_world(
         activity=activity,
         hardware=build_hardware(config, constellation, progress),
         service=service,
+        unlinked_orbits=unlinked_orbits,
     )
 
 
@@ -263,6 +282,17 @@ def warn_of_short_contacts(service: Service) -> None:
         f"exchange a model ({_named(orbits)}): {service.exchange_s:.1f} s are needed; {remedy}",
         stacklevel=2,
     )
+
+
+def warn_of_missing_links(orbits: Sequence[int], whole: int) -> None:
+    """Warn of orbits whose satellites do not always see each other, although that is assumed."""
+    if orbits:
+        warnings.warn(
+            f"satellites of {len(orbits)} of {whole} orbits do not always see each other "
+            f'({_named(orbits)}), which network.isl = "assumed" takes for granted: what they '
+            'exchange is counted as unlinked bytes; set network.isl = "line-of-sight" or "none"',
+            stacklevel=2,
+        )
 
 
 def warn_of_idle_satellites(onboard: Onboard) -> None:

@@ -83,14 +83,17 @@ class MethodConformance:
 
     def test_is_deterministic(self) -> None:
         """The same configuration gives the same bits."""
-        first, second = (play(self.method, self.world()) for _ in range(2))
-        assert_same(first[-1], second[-1])
-        assert_sound(self.method, first, self.world())
+        for mode in worlds.MODES:
+            first, second = (play(self.method, self.world(**mode)) for _ in range(2))
+            assert_same(first[-1], second[-1])
+            assert_sound(self.method, first, self.world(**mode))
 
     def test_learns(self) -> None:
         """Some orbit's model changes in a world with contacts."""
-        states = play(self.method, self.world())
-        assert not np.array_equal(self.method.models(states[0]), self.method.models(states[-1]))
+        for mode in worlds.MODES:
+            states = play(self.method, self.world(**mode))
+            first, last = (self.method.models(states[i]) for i in (0, -1))
+            assert not np.array_equal(first, last), mode
 
     def test_workers_change_nothing(self) -> None:
         """One, two or three threads give the same bits."""
@@ -103,6 +106,11 @@ class MethodConformance:
     def test_resumes_from_any_round(self) -> None:
         """What was saved and loaded, mail and jobs under way included, leads to the same bits."""
         self.check_resuming(self.world())
+
+    def test_resumes_with_aggregations_under_way(self) -> None:
+        """What orbits have begun, and not yet brought together, is kept."""
+        for mode in worlds.ROUTED:
+            self.check_resuming(self.world(**mode))
 
     def test_resumes_over_slow_links(self) -> None:
         """Messages that take longer than a contact, and those that wait for them, are kept.
@@ -150,8 +158,8 @@ class MethodConformance:
 
     def test_no_orbit_is_ever_visible(self) -> None:
         """Without any contact nothing reaches the ground, and nothing breaks."""
-        for links in ("ideal", "causal"):
-            world = self.world(np.zeros((3, 3), dtype=bool), links=links)
+        for mode in worlds.MODES:
+            world = self.world(np.zeros((3, 3), dtype=bool), **mode)
             with worlds.fleet_of(world) as fleet:
                 state = self.method.start(fleet)
                 for t in range(3):
@@ -168,23 +176,26 @@ class MethodConformance:
         for one, other in zip(ideal, causal, strict=True):
             assert_same(one, other)
 
-    def test_causal_links_are_respected(self) -> None:
+    def test_links_are_respected(self) -> None:
         """No model moves without a contact (`LinkError` otherwise), and none is booked so."""
-        world = self.world(links="causal")
-        with worlds.fleet_of(world) as fleet:
-            state = self.method.start(fleet)
-            for t in range(world.schedule.rounds):
-                state = self.method.round(state, fleet.at(t))
-            assert fleet.ledger.unlinked_bytes == 0
-            if self.uses_links:
-                assert fleet.ledger.to_ground_bytes > 0
-        assert_sound(self.method, [state], world)
+        for mode in worlds.LINKED:
+            world = self.world(**mode)
+            with worlds.fleet_of(world) as fleet:
+                state = self.method.start(fleet)
+                for t in range(world.schedule.rounds):
+                    state = self.method.round(state, fleet.at(t))
+                assert fleet.ledger.unlinked_bytes == 0
+                if self.uses_links:
+                    assert fleet.ledger.to_ground_bytes > 0
+                if mode.get("isl") == "none":
+                    assert fleet.ledger.isl_bytes == 0
+            assert_sound(self.method, [state], world)
 
     def test_bytes_are_those_of_the_messages(self) -> None:
         """Every kind of link has carried what was sent over it, no more and no less."""
-        for links, events in product(("ideal", "causal"), ((), worlds.EVENTS)):
+        for mode, events in product(worlds.MODES, ((), worlds.EVENTS)):
             with counted_messages() as counts:
-                last = snapshots(self.method, self.world(links=links, events=events))[-1]
+                last = snapshots(self.method, self.world(events=events, **mode))[-1]
             for kind, sent in counts.items():
                 booked = last.world["ledger"][f"{kind}_bytes"]
                 assert booked == sent, f"{kind}: {booked} bytes booked, {sent} sent"
@@ -196,9 +207,17 @@ class MethodConformance:
         leads to must be the same as without the change, to the bit. This follows the information
         itself, whatever a method books or forgets to book.
         """
-        if not self.uses_links:
-            return
-        world = self.world(links="causal")
+        if self.uses_links:
+            self.check_news(self.world(links="causal"))
+
+    def test_news_travel_over_routes_only(self) -> None:
+        """The same where satellites of an orbit have links at times only, or none."""
+        if self.uses_links:
+            for mode in worlds.ROUTED:
+                self.check_news(self.world(**mode))
+
+    def check_news(self, world: World) -> None:
+        """Change the images of a satellite and see where, and when, models begin to differ."""
         played, had_effect = snapshots(self.method, world), False
         for satellite in self.with_most_samples(world):
             changed = worlds.with_inverted_images(world, [satellite])
@@ -226,9 +245,12 @@ class MethodConformance:
         change of its images may reach another node, except in an exchange within the orbit. A
         method that sends a few values and takes the others from its state is caught.
         """
-        if not self.uses_links:
-            return
-        world = self.world(links="causal")
+        if self.uses_links:
+            for mode in worlds.LINKED:
+                self.check_messages(self.world(**mode))
+
+    def check_messages(self, world: World) -> None:
+        """Blank what an orbit sends, and see whether others still learn of a change in it."""
         with worlds.fleet_of(world) as fleet:
             rows = nodes_served(self.method, fleet)
         for orbit, satellite in enumerate(self.with_most_samples(world)):
@@ -254,8 +276,8 @@ class MethodConformance:
 
     def test_resumes_across_events(self) -> None:
         """What an event changes follows from the round alone, not from a memory of it."""
-        for links in ("ideal", "causal"):
-            self.check_resuming(self.world(links=links, events=worlds.EVENTS))
+        for mode in worlds.MODES:
+            self.check_resuming(self.world(events=worlds.EVENTS, **mode))
 
     def test_what_will_happen_changes_nothing_before(self) -> None:
         """Up to an event a run is the same as without it."""
@@ -277,8 +299,8 @@ class MethodConformance:
 
     def check_secrecy(self, satellites: Sequence[int], join: dict[str, Any]) -> None:
         """Invert the images of satellites and see when models begin to differ."""
-        for links in ("ideal", "causal"):
-            world = self.world(links=links, events=[join])
+        for mode in worlds.MODES:
+            world = self.world(events=[join], **mode)
             changed = worlds.with_inverted_images(world, satellites)
             true, altered = snapshots(self.method, world), snapshots(self.method, changed)
             for one, other in zip(true[: join["round"] + 1], altered, strict=False):
@@ -288,10 +310,10 @@ class MethodConformance:
     def test_survives_losses(self) -> None:
         """A satellite, an orbit, or all of them may be lost."""
         all_orbits = [{"round": 2, "kind": "leave", "orbit": orbit} for orbit in range(3)]
-        for links in ("ideal", "causal"):
-            for events in (worlds.EVENTS[:1], worlds.EVENTS[1:2], worlds.EVENTS, all_orbits):
-                world = self.world(links=links, events=events)
-                assert_sound(self.method, play(self.method, world), world)
+        events = (worlds.EVENTS[:1], worlds.EVENTS[1:2], worlds.EVENTS, all_orbits)
+        for mode, happening in product(worlds.MODES, events):
+            world = self.world(events=happening, **mode)
+            assert_sound(self.method, play(self.method, world), world)
 
     def test_an_orbit_that_is_away_spends_nothing(self) -> None:
         """It trains no epoch, and no model moves without a contact."""
@@ -322,8 +344,8 @@ class MethodConformance:
     def test_survives_scarce_power_and_time(self) -> None:
         """Satellites may have to cut their epochs, down to none, and nothing breaks."""
         scarce = (worlds.SCARCE_POWER, worlds.SCARCE_TIME)
-        for onboard, links in product(scarce, ("ideal", "causal")):
-            world = self.world(links=links, events=worlds.EVENTS, onboard=onboard)
+        for onboard, mode in product(scarce, worlds.MODES):
+            world = self.world(events=worlds.EVENTS, onboard=onboard, **mode)
             assert_sound(self.method, play(self.method, world), world)
 
     def test_without_power_nothing_is_trained(self) -> None:
@@ -347,4 +369,6 @@ class MethodConformance:
 
     def test_resumes_when_power_is_short(self) -> None:
         """Charges are kept to the last bit."""
-        self.check_resuming(self.world(onboard={**worlds.SCARCE_POWER, "deadline": True}))
+        for mode in worlds.MODES:
+            onboard = {**worlds.SCARCE_POWER, "deadline": True}
+            self.check_resuming(self.world(onboard=onboard, **mode))

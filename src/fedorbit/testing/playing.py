@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +12,16 @@ import numpy as np
 import safetensors.numpy
 
 from fedorbit.fleet import BYTES_PER_PARAMETER, Channel, Fleet
+from fedorbit.fleet.aggregation import Aggregations, Cycle
 from fedorbit.fleet.facts import plain
 from fedorbit.fleet.network import Hop, Network
 from fedorbit.fleet.orbits import OrbitTier
+from fedorbit.fleet.routes import Routes
+from fedorbit.hardware import Floats
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.parts import Part
 from fedorbit.methods.base import Method, State
+from fedorbit.orbits.routing import ContactGraph
 from fedorbit.simulation.world import World
 from fedorbit.testing.worlds import fleet_of
 
@@ -85,7 +89,7 @@ def counted_messages() -> Iterator[dict[str, int]]:
     """Count the bytes of all messages by kind, apart from the ledger, while this lasts."""
     counts = dict.fromkeys(("to_ground", "from_ground", "isl", "unlinked"), 0)
     send, upload, download = Network.send, OrbitTier.upload, OrbitTier.download
-    exchange, find_hops = OrbitTier.exchange, Network._hops
+    exchange, carry, find_hops = OrbitTier.exchange, Routes.carry, Network._hops
     way: list[Hop] = []
     """Of the last message: its links, and whether each exists and has the time."""
 
@@ -109,18 +113,32 @@ def counted_messages() -> Iterator[dict[str, int]]:
         return arrival
 
     def counted_upload(orbits: OrbitTier, orbit: int, model: Vector) -> Vector:
-        count("to_ground", BYTES_PER_PARAMETER * model.size, orbit in orbits.visible)
+        if orbits.fleet.aggregations is None:
+            count("to_ground", BYTES_PER_PARAMETER * model.size, orbit in orbits.visible)
         return upload(orbits, orbit, model)
 
     def counted_download(orbits: OrbitTier, orbit: int, model: Vector) -> Vector:
-        count("from_ground", BYTES_PER_PARAMETER * model.size, orbit in orbits.visible)
+        if orbits.fleet.aggregations is None:
+            count("from_ground", BYTES_PER_PARAMETER * model.size, orbit in orbits.visible)
         return download(orbits, orbit, model)
 
     def counted_exchange(orbits: OrbitTier, orbit: int, values: int | None = None) -> None:
-        others = len(orbits.satellites(orbit)) - 1
-        values_each = orbits.fleet.layout.size if values is None else values
-        count("isl", BYTES_PER_PARAMETER * 2 * others * values_each)
+        if orbits.fleet.aggregations is None:
+            others = len(orbits.satellites(orbit)) - 1
+            values_each = orbits.fleet.layout.size if values is None else values
+            count("isl", BYTES_PER_PARAMETER * 2 * others * values_each)
         exchange(orbits, orbit, values)
+
+    def counted_carry(
+        routes: Routes,
+        sources: Sequence[int],
+        start_s: float,
+        targets: Sequence[int],
+        size_bytes: int,
+    ) -> Floats:
+        for kind in _kinds_of_hops(routes, sources, start_s, targets):
+            count(kind, size_bytes)
+        return carry(routes, sources, start_s, targets, size_bytes)
 
     with (
         mock.patch.object(Network, "send", counted_send),
@@ -128,6 +146,7 @@ def counted_messages() -> Iterator[dict[str, int]]:
         mock.patch.object(OrbitTier, "upload", counted_upload),
         mock.patch.object(OrbitTier, "download", counted_download),
         mock.patch.object(OrbitTier, "exchange", counted_exchange),
+        mock.patch.object(Routes, "carry", counted_carry),
     ):
         yield counts
 
@@ -141,6 +160,7 @@ def blanked_messages(orbit: int, model: Vector) -> Iterator[list[int]]:
     """
     exchanges: list[int] = []
     send, upload, exchange = Network.send, OrbitTier.upload, OrbitTier.exchange
+    cycle_of = Aggregations.cycle
 
     def blanked_send(
         network: Network, t: int, source: int, target: int, vector: Vector, **how: Any
@@ -159,12 +179,41 @@ def blanked_messages(orbit: int, model: Vector) -> Iterator[list[int]]:
             exchanges.append(orbits.t)
         exchange(orbits, among, values)
 
+    def noted_cycle(cycles: Aggregations, t: int, among: int) -> Cycle:
+        if among == orbit:
+            exchanges.append(t)
+        return cycle_of(cycles, t, among)
+
     with (
+        mock.patch.object(Aggregations, "cycle", noted_cycle),
         mock.patch.object(Network, "send", blanked_send),
         mock.patch.object(OrbitTier, "upload", blanked_upload),
         mock.patch.object(OrbitTier, "exchange", noted_exchange),
     ):
         yield exchanges
+
+
+def _kinds_of_hops(
+    routes: Routes, sources: Sequence[int], start_s: float, targets: Sequence[int]
+) -> Iterator[str]:
+    """Kinds of the hops over which a message spreads, each of which a contact must cover.
+
+    A node gets a message once, so what the hops need is counted by the nodes that they lead to.
+    """
+    plan = routes.contacts
+    if not math.isfinite(start_s):
+        return
+    found = ContactGraph(plan, routes.hop_times).earliest_arrival(list(sources), start_s)
+    reached = {}
+    for target in targets:
+        for hop in found.route(target):
+            window = plan.window(hop.first, hop.second, hop.depart_s)
+            assert window is not None
+            assert window.begin_s <= hop.depart_s < window.end_s
+            reached[hop.second] = hop
+    for hop in reached.values():
+        to_server, from_server = hop.second >= plan.satellites, hop.first >= plan.satellites
+        yield "to_ground" if to_server else "from_ground" if from_server else "isl"
 
 
 def _message_bytes(

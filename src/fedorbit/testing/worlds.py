@@ -3,16 +3,20 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.build import routed_schedule, usable_plan
 from fedorbit.config import Config
+from fedorbit.config.network import NetworkSection
 from fedorbit.config.onboard import LinkRatesSection
 from fedorbit.fleet import BYTES_PER_PARAMETER, ONE_MODEL, Fleet, Needs
 from fedorbit.learning.engine import LocalEngine
-from fedorbit.orbits.plan import plan_of_slots
+from fedorbit.orbits.crosslinks import Links
+from fedorbit.orbits.plan import plan_of_slots, with_links
 from fedorbit.simulation.world import World, build_world
 
 ROUNDS = 6
@@ -25,6 +29,14 @@ EVENTS: tuple[dict[str, Any], ...] = (
     {"round": 5, "kind": "join", "orbit": 1},
 )
 """A satellite is lost, an orbit leaves and comes back, another is launched."""
+ROUTED: tuple[dict[str, Any], ...] = (
+    {"links": "physical", "isl": "line-of-sight"},
+    {"links": "physical", "isl": "none"},
+)
+"""Worlds in which satellites of an orbit have links at times only, or none but the ground."""
+LINKED: tuple[dict[str, Any], ...] = ({"links": "causal"}, *ROUTED)
+"""Worlds in which no model moves without a link."""
+MODES: tuple[dict[str, Any], ...] = ({"links": "ideal"}, *LINKED)
 SCARCE_POWER: dict[str, Any] = {
     "samples_per_s": 10.0,
     "speed_spread": 0.5,
@@ -47,11 +59,14 @@ def small_world(
     events: Sequence[dict[str, Any]] = (),
     onboard: dict[str, Any] | None = None,
     model_s: float | None = None,
+    isl: str = "assumed",
 ) -> World:
     """Return a world in which a round takes a blink; inactive orbits are never in view.
 
     All satellites of an orbit in view are in contact with the first station. A model that a
     satellite sends to it, or receives, takes `model_s` seconds of a contact: none unless given.
+    With another `isl` satellites of an orbit in view pass the station one after the other within a
+    round. With "line-of-sight" they have the contacts of `linked_in_turn`, with "none" none.
     """
     config = Config.model_validate(
         {
@@ -67,19 +82,59 @@ def small_world(
             "engine": {"backend": backend},
             "events": events,
             "onboard": onboard,
+            "network": None if isl == "assumed" else {"isl": "none"},
         }
     )
     world = build_world(config)
+    if isl == "line-of-sight":  # only now: geometry has links of its own
+        network = NetworkSection(isl="line-of-sight")
+        config = config.model_copy(update={"network": network})
     round_s, by_orbit = config.schedule.round_s, world.partition.orbit_of_satellite
     is_first = np.arange(len(config.stations)) == 0
-    plan = plan_of_slots(visible[:, by_orbit, None] & is_first, round_s)
-    active_plan = plan.restricted(world.activity, round_s)
+    in_contact, parts = visible[:, by_orbit, None] & is_first, 1
+    if isl != "assumed":
+        parts = satellites_per_plane
+        turn = (
+            np.arange(len(in_contact) * parts)[:, None] % parts == np.arange(len(by_orbit)) % parts
+        )
+        in_contact = np.repeat(in_contact, parts, axis=0) & turn[:, :, None]
+    plan = plan_of_slots(in_contact, round_s / parts)
+    if isl == "line-of-sight":
+        plan = with_links(plan, linked_in_turn(by_orbit, len(visible), round_s))
+    active_plan = usable_plan(config, plan, world.activity)
     schedule = replace(world.schedule, visible=visible & world.orbits_present)
+    if config.is_routed:
+        schedule = routed_schedule(config, by_orbit, active_plan, model_bytes=0)
     if model_s is not None:  # only now: rates would also decide which rounds serve an orbit
         mbps = 8 * BYTES_PER_PARAMETER * len(world.initial_model) / 1e6 / model_s
         rates = LinkRatesSection(to_ground_mbps=mbps, from_ground_mbps=mbps)
         config = config.model_copy(update={"link_rates": rates})
     return replace(world, config=config, schedule=schedule, plan=plan, active_plan=active_plan)
+
+
+def linked_in_turn(orbit_of_satellite: NDArray[np.int64], slots: int, slot_s: float) -> Links:
+    """Return links between satellites that take turns, each for a third of a slot.
+
+    Neighbours within an orbit are linked in every third slot, satellites of neighbouring orbits in
+    every other, early or late in it.
+    """
+    rows = []
+    for slot, k in product(range(slots), range(len(orbit_of_satellite) - 1)):
+        same = orbit_of_satellite[k] == orbit_of_satellite[k + 1]
+        if (slot + k) % (3 if same else 2) == 0:
+            begin_s = (slot + (0.5 if k % 2 else 0.1)) * slot_s
+            rows.append((k, k + 1, begin_s, begin_s + slot_s / 3))
+    first, second, begins_s, ends_s = np.array(rows).reshape(-1, 4).T
+    never = np.zeros(len(rows), dtype=np.bool_)
+    return Links(
+        first=first.astype(np.int32),
+        second=second.astype(np.int32),
+        begin_s=begins_s,
+        end_s=ends_s,
+        range_km=np.full(len(rows), np.nan),
+        cut_at_start=never,
+        cut_at_end=never,
+    )
 
 
 @contextmanager
