@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.earth import EARTH_MU_KM3_S2, EARTH_RADIUS_KM, Floats
 from fedorbit.orbits.sight import Ints, LinkSettings, Sight, longest_sight_deg, ring_satellites
+
+Flags = NDArray[np.bool_]
 
 MOMENTS = 24
 """Moments of a revolution that are looked at."""
@@ -70,7 +73,7 @@ def rings(constellation: Constellation, grazing_km: float) -> list[Ring]:
 
 
 def _ring(
-    altitude_km: Floats, spacing_deg: Floats, hop_km: Floats, seen: Floats, grazing_km: float
+    altitude_km: Floats, spacing_deg: Floats, hop_km: Floats, seen: Flags, grazing_km: float
 ) -> Ring:
     height_km, count = float(altitude_km.mean()), altitude_km.shape[1]
     sight_deg = longest_sight_deg(height_km, grazing_km)
