@@ -11,9 +11,13 @@ PRESETS = (
     "oneweb",
     "iridium-next",
     "iridium-next-tle",
+    "walker-star",
     "planet-flock",
     "kepler-leo-fl",
     "paper",
+    "paper-ring",
+    "paper-hap",
+    "paper-two-haps",
 )
 HEAD = (
     "| preset | satellites | orbits | altitude | stations "

@@ -46,6 +46,10 @@ def test_config_list(fedorbit) -> None:
         "iridium-next-tle",
         "planet-flock",
         "kepler-leo-fl",
+        "paper-ring",
+        "paper-hap",
+        "paper-two-haps",
+        "walker-star",
     }
 
 

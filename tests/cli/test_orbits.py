@@ -236,3 +236,113 @@ def test_wrong_czml_options_are_refused_before_anything_is_computed(fedorbit) ->
     assert "needs a name that ends in .czml, got 'a.json'" in one_sentence(named)
     alone = fedorbit("orbits", "starlink-shell1", "--czml-hours", "3", code=2)
     assert "add --czml FILE" in one_sentence(alone)
+
+
+def test_orbits_says_whether_satellites_of_an_orbit_see_each_other(fedorbit) -> None:
+    text = " ".join(fedorbit("orbits", "--contacts", "0").stdout.split())
+    assert (
+        "Satellites of an orbit never see each other: 4 at 550 km are 90° apart, "
+        "a permanent ring needs 9 (42.5°)."
+    ) in text
+    assert "--links adds" in text and "Delays" not in text
+    document = json.loads(fedorbit("orbits", "--json").stdout)
+    assert [ring["neighbours"] for ring in document["rings"]] == ["never"] * 5
+    assert document["rings"][3]["orbit"] == 3 and document["rings"][3]["needed"] == 9
+    assert "links" not in document and "delays" not in document
+
+
+def test_orbits_with_links_has_the_reference_numbers(fedorbit, tmp_path: Path) -> None:
+    options = ("orbits", "--links", "--contacts", "3")
+    rows = [line.split() for line in fedorbit(*options).stdout.splitlines()]
+    assert ["in", "plane", "0", "30", "0", "0", *["-"] * 3, "0.0", "-"] in rows
+    assert [
+        "cross", "plane", "80", "160", "3,360", "0", "506", "s", "285", "s", "766", "s",
+        "15.1", "2,578", "km",
+    ] in rows  # fmt: skip
+    assert ["orbit", "to", "server", "contacts", "306", "217", "790", "933", "17.9", "%", "0.0", "%"] in rows  # fmt: skip
+    assert ["links", "2.5", "1.4", "6.6", "18.0", "85.1", "%", "0.0", "%"] in rows
+    document = json.loads(fedorbit(*options, "--json", "--out", "figures").stdout)
+    links, delays = document["links"], document["delays"]
+    assert links["cross_plane"]["windows"] == 3360
+    assert links["none_share"] == pytest.approx(0.148, abs=0.001)
+    assert links["alone_share"] == pytest.approx(0.207, abs=0.001)
+    assert links["orbit_pair_share"][0] == pytest.approx([0.0, 0.65, 0.85, 0.85, 0.65], abs=0.005)
+    assert delays["starts"] == 400
+    direct, routed = delays["direct"], delays["with_links"]
+    assert set(direct) == set(routed) and len(direct) == 6
+    per_orbit_min = np.array(direct["orbit_to_server"]["per_orbit_mean_s"]) / 60.0
+    np.testing.assert_allclose(per_orbit_min, [223, 260, 334, 397, 318], atol=0.7)
+    assert routed["all_to_all"]["max_s"] / 60.0 == pytest.approx(35.0, abs=0.5)
+    folder = tmp_path / "figures"
+    written = {Path(file).name for file in document["files"]}
+    assert {"links.csv", "links.png", "delay-matrix.svg", "delay-matrix.csv"} <= written
+    with (folder / "links.csv").open() as file:
+        windows = list(csv.DictReader(file))
+    assert len(windows) == 3360
+    assert all(row["first_orbit"] != row["second_orbit"] for row in windows)
+    with (folder / "delay-matrix.csv").open() as file:
+        matrix = {(row["from"], row["to"]): row for row in csv.DictReader(file)}
+    assert len(matrix) == 21 * 21
+    mates_s = [
+        float(matrix[f"sat 2.{a}", f"sat 2.{b}"]["with_links_mean_s"])
+        for a in range(4) for b in range(4) if a != b
+    ]  # fmt: skip
+    assert np.mean(mates_s) / 60.0 == pytest.approx(10.4, abs=0.5)
+
+
+def test_links_leave_the_contacts_with_stations_as_they_are(fedorbit) -> None:
+    alone = json.loads(fedorbit("orbits", "--json", "--contacts", "147").stdout)
+    linked = json.loads(fedorbit("orbits", "--json", "--contacts", "147", "--links").stdout)
+    assert {key: linked[key] for key in alone} == alone
+
+
+def test_plans_and_czml_have_the_links_that_are_configured(fedorbit, tmp_path: Path) -> None:
+    short = ("orbits", "-o", "schedule.rounds=24", "--plan", "plan.csv", "--czml", "a.czml")
+
+    def kinds() -> list[str]:
+        with (tmp_path / "plan.csv").open() as file:
+            return [row["kind"] for row in csv.DictReader(file)]
+
+    def lines() -> list[str]:
+        packets = json.loads((tmp_path / "a.czml").read_text())
+        return [packet["id"] for packet in packets if packet["id"].startswith("contact/")]
+
+    fedorbit(*short)
+    stations = len(kinds())
+    assert set(kinds()) == {"ground"} and all("place/0" in line for line in lines())
+    document = json.loads(fedorbit(*short, "-o", "network.isl=line-of-sight", "--json").stdout)
+    cross = document["links"]["cross_plane"]
+    assert kinds().count("isl") == cross["windows"] > 0 and kinds().count("ground") == stations
+    assert sum("place/0" not in line for line in lines()) == cross["pairs"]
+    # The plan drives the same numbers; delays end where it does.
+    given = ("-o", "schedule.rounds=24", "-o", "schedule.plan=plan.csv", "--links", "--json")
+    read = json.loads(fedorbit("orbits", *given).stdout)
+    assert read["links"] == document["links"]
+    assert read["delays"]["direct"]["all_to_all"]["unreached"] > 0.0
+
+
+def test_rates_delay_news(fedorbit) -> None:
+    small = ("orbits", "quickstart", "-o", "schedule.rounds=24", "--links", "--json")
+    at_once = json.loads(fedorbit(*small).stdout)["delays"]["with_links"]["satellite_to_server"]
+    rates = ("-o", "link_rates.to_ground_mbps=0.1")
+    late = json.loads(fedorbit(*small, *rates).stdout)["delays"]["with_links"]
+    assert late["satellite_to_server"]["mean_s"] > at_once["mean_s"] + 10.0
+
+
+def test_too_many_links_for_delays_are_said_and_those_for_memory_refused(
+    fedorbit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedorbit.cli.orbit_links.MOST_CONTACTS", 400)
+    short = ("orbits", "-o", "schedule.rounds=48", "--links")
+    text = " ".join(fedorbit(*short).stdout.split())
+    assert "Delays are left out: the plan has" in text and "at most 200 are routed over" in text
+    assert json.loads(fedorbit(*short, "--json").stdout)["delays"] is None
+    fedorbit(*short, "--out", "figures")
+    refused = one_sentence(fedorbit("orbits", "starlink-shell1", "--links", code=2))
+    assert "million are listed; set network.terminals" in refused
+
+
+def test_of_many_rounds_some_are_looked_at(fedorbit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedorbit.cli.orbit_links.MOST_STEPS", 1)
+    text = fedorbit("orbits", "-o", "schedule.rounds=40", "--links").stdout
+    assert "Delays in minutes, from the begins of 8 of 40 rounds" in text

@@ -12,6 +12,8 @@ from scipy.optimize import brentq
 from skyfield.api import EarthSatellite, load
 
 import fedorbit
+from fedorbit.errors import ConfigError
+from fedorbit.orbits import crosslinks
 from fedorbit.orbits.constellation import Constellation, from_element_sets, walker
 from fedorbit.orbits.contacts import find_contacts
 from fedorbit.orbits.crosslinks import Links, find_links
@@ -497,3 +499,14 @@ def test_satellites_at_one_place_are_linked(terminals: int | None) -> None:
     links = find_links(twins, rules, 2, 300.0)
     assert links.first.tolist() == [0, 1, 2] and links.second.tolist() == [3, 4, 5]
     assert links.range_km.tolist() == [0.0] * 3 and (links.duration_s == 600.0).all()
+
+
+def test_more_windows_than_memory_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    ring = walker(1, 12, 0, 550.0, 53.0)  # twelve permanent links
+    monkeypatch.setattr(crosslinks, "MOST_WINDOWS", 12 * 4)
+    assert len(find_links(ring, LinkSettings(), 4, 300.0)) == 12
+    with pytest.raises(ConfigError, match="12 links between satellites at a time") as error:
+        find_links(ring, LinkSettings(), 5, 300.0)
+    assert "set network.terminals (4 is usual)" in str(error.value)
+    # Terminals bound the number of links.
+    assert len(find_links(ring, LinkSettings(terminals=2), 5, 300.0)) == 12

@@ -12,7 +12,7 @@ from fedorbit.orbits.contacts import find_contacts
 from fedorbit.orbits.crosslinks import find_links
 from fedorbit.orbits.places import Place
 from fedorbit.orbits.plan import KINDS, ContactPlan, merged, plan_of, with_links
-from fedorbit.orbits.routing import ContactGraph, Delays, Hop, HopTimes, Spread, delays
+from fedorbit.orbits.routing import ContactGraph, Delays, Hop, HopTimes, Spread, delays, mean_delays
 from fedorbit.orbits.sight import LinkSettings
 
 LONDON = Place("London", 51.0, -0.1, 10.0)
@@ -286,6 +286,47 @@ def test_batches_of_starts_give_what_all_give(monkeypatch: pytest.MonkeyPatch) -
     parts = delays(ContactGraph(plan), starts_s, orbit)
     for name, values in vars(whole).items():
         np.testing.assert_array_equal(getattr(parts, name), values)
+
+
+def test_mean_delays_are_those_of_single_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = written([(0, 1, 2, 4), (1, 4, 6, 9), (2, 4, 3, 5), (2, 5, 12, 14), (0, 2, 9, 10)])
+    graph, starts_s = ContactGraph(plan), np.arange(0.0, 12.0, 2.0)
+    monkeypatch.setattr("fedorbit.orbits.routing.BATCH_VALUES", 50)  # two starts at a time
+    mean_s, unreached = mean_delays(graph, starts_s)
+    for node in range(NODES):
+        arrival_s = np.array([graph.earliest_arrival(node, t).arrival_s for t in starts_s])
+        delay_s = np.where(np.isfinite(arrival_s), arrival_s - starts_s[:, None], np.nan)
+        for target in range(NODES):
+            known = delay_s[~np.isnan(delay_s[:, target]), target]
+            expected = known.mean() if len(known) else np.nan
+            np.testing.assert_allclose(mean_s[node, target], expected, equal_nan=True)
+            assert unreached[node, target] == pytest.approx(1.0 - len(known) / len(starts_s))
+
+
+class Heard:
+    """Progress that keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.total = self.done = 0
+        self.advances = 0
+
+    def start(self, label: str, total: int, unit: str) -> None:
+        self.total = total
+
+    def advance(self, n: int) -> None:
+        self.done += n
+        self.advances += 1
+
+    def finish(self) -> None:
+        pass
+
+
+def test_delays_report_progress_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = written([(0, 1, 2, 4), (1, 4, 6, 9)])
+    monkeypatch.setattr("fedorbit.orbits.routing.BATCH_STEPS", 4 * 4 * 3)  # three starts at a time
+    heard = Heard()
+    delays(ContactGraph(plan), np.arange(8.0), np.array([0, 0, 1, 1]), heard)
+    assert (heard.total, heard.done, heard.advances) == (8, 8, 3)
 
 
 def reference(planes: int, per_plane: int, links: LinkSettings | None, **shape: float) -> Delays:

@@ -55,6 +55,23 @@ def world(station: str = "London", first_class: str = "field") -> dict[str, Any]
     }
 
 
+LINKS = [(0, 1, 0.0, 650.0), (0, 1, 3000.0, 3300.0), (1, 2, 300.0, 99_999.0)]
+"""Links between satellites: nodes, begin and end; in rounds 0 to 2, 10, and from 1 on."""
+
+
+def linked_world() -> dict[str, Any]:
+    """The same setting with a contact plan: one contact with the station, and three links."""
+    rows = sorted([*LINKS, (0, 3, 0.0, 600.0)], key=lambda row: (row[2], row[0], row[1]))
+    first, second, begin_s, end_s = (list(column) for column in zip(*rows, strict=True))
+    contacts = {
+        "format": 1, "satellites": 3, "servers": 1, "horizon_s": 99_999.0,
+        "kinds": ["ground", "platform", "isl"], "count": len(rows), "first": first,
+        "second": second, "begin_s": begin_s, "end_s": end_s,
+        "kind": [0 if node == 3 else 2 for node in second], "range_km": [None] * len(rows),
+    }  # fmt: skip
+    return {**world(), "format": 2, "passes": [2, 1, 0], "contacts": contacts}
+
+
 def record(t: int, accuracy: float, uplink_bytes: int = 100) -> dict[str, Any]:
     """A round: orbit 0 is 10 points below the mean, orbit 2 as much above it."""
     return {

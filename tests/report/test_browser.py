@@ -15,7 +15,7 @@ from fedorbit.report.page import write_page
 from fedorbit.report.replicates import compare
 from fedorbit.report.runfiles import read_runs
 from tests.patience import PATIENCE_S
-from tests.report.run_folders import EVIL, world, write_run, write_sweep
+from tests.report.run_folders import EVIL, linked_world, world, write_run, write_sweep
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -117,6 +117,22 @@ def test_the_slider_moves_the_map_by_keyboard(browser, file: Path) -> None:
     assert "Round 2, 0 h 10 min after the start. In view: none." in figure.inner_text()
     assert figure.locator(".satellite.seen").count() == 0
     assert figure.locator(".plot").inner_html() != before
+    assert opened.complaints == []
+
+
+def test_the_map_draws_the_links_of_the_moment(browser, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", {"fedavg": 50.0}, setting=linked_world())
+    opened = Opened(browser, write_page(tmp_path / "page.html", compare(read_runs([run]))))
+    figure = opened.page.locator('section.setting:visible figure[data-chart="map"]')
+    assert figure.locator("path.link").count() == 1
+    line = figure.locator("path.link").get_attribute("d")
+    ends = [figure.locator(".satellite").nth(s).get_attribute("cx") for s in (0, 1)]
+    first, *_, last = line.replace("M", "L").split("L")[1:]
+    assert [first.split()[0], last.split()[0]] == [f"{float(x):.1f}" for x in ends]
+    figure.locator("input[type=range]").focus()
+    for links in (2, 2, 1):  # in rounds 1, 2 and 3
+        opened.page.keyboard.press("ArrowRight")
+        assert figure.locator("path.link").count() == links
     assert opened.complaints == []
 
 

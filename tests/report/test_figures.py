@@ -12,8 +12,9 @@ from fedorbit.data.partition import Partition
 from fedorbit.orbits.constellation import Constellation, walker
 from fedorbit.orbits.earth import EARTH_RADIUS_KM, SPHERE, unit_vectors
 from fedorbit.orbits.places import Place, PlaceArrays
+from fedorbit.orbits.plan import KINDS, ContactPlan
 from fedorbit.orbits.visibility import Schedule, round_times_s
-from fedorbit.report import data_figures, orbit_figures, run_figures, style
+from fedorbit.report import data_figures, link_figures, orbit_figures, run_figures, style
 
 DOLLARS = "a $x_{ b$"
 
@@ -173,3 +174,74 @@ def test_accuracies_by_method(tmp_path: Path) -> None:
     assert [t.get_text() for t in left.get_legend().get_texts()] == [DOLLARS, "other"]
     style.save(figure, tmp_path, "accuracy")
     assert DOLLARS in (tmp_path / "accuracy.svg").read_text()
+
+
+# --- Links between satellites ------------------------------------------------------------------
+
+
+def plan_with(rows: list[tuple[int, int, float, float]], satellites: int) -> ContactPlan:
+    first, second, begin_s, end_s = np.array(rows, dtype=float).reshape(-1, 4).T
+    return ContactPlan(
+        satellites,
+        1,
+        7200.0,
+        first.astype(np.int32),
+        second.astype(np.int32),
+        begin_s,
+        end_s,
+        np.where(second < satellites, KINDS.index("isl"), 0).astype(np.uint8),
+        np.full(len(first), np.nan),
+    )
+
+
+def test_a_timeline_of_links_counts_those_of_each_pair_of_orbits() -> None:
+    rows = [(0, 1, 0.0, 7200.0), (0, 2, 1000.0, 2000.0), (1, 3, 1500.0, 3000.0), (0, 4, 0, 7200.0)]
+    figure = link_figures.link_timeline(plan_with(rows, 4), np.array([0, 0, 1, 1]))
+    axes = figure.axes[0]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["in orbit 0", "orbits 0 and 1"]
+    count = np.asarray(axes.images[0].get_array())
+    assert (count[0] == 1).all()
+    at_s = lambda time_s: count[1, int(time_s / 7200.0 * link_figures.BINS)]  # noqa: E731
+    assert [at_s(t) for t in (500, 1200, 1700, 2500, 5000)] == [0, 1, 2, 1, 0]
+
+
+def test_many_pairs_of_orbits_are_drawn_by_how_far_they_are_apart() -> None:
+    orbits = 20
+    rows = [(a, b, 0.0, 7200.0) for a in range(orbits) for b in range(a + 1, orbits)]
+    figure = link_figures.link_timeline(plan_with(rows, orbits), np.arange(orbits))
+    axes = figure.axes[0]
+    labels = [tick.get_text() for tick in axes.get_yticklabels()]
+    assert labels[:3] == ["in an orbit", "neighbour orbits", "2 orbits apart"] and len(labels) == 11
+    count = np.asarray(axes.images[0].get_array())[:, 0]
+    assert count.tolist() == [0, *[20] * 9, 10]  # around the Earth; the farthest are half as many
+
+
+def test_a_timeline_without_links(tmp_path: Path) -> None:
+    figure = link_figures.link_timeline(plan_with([], 2), np.array([0, 1]))
+    assert "no links" in texts(figure)
+    style.save(figure, tmp_path, "links")
+
+
+def test_delay_matrices_have_nodes_by_name_and_grey_without_a_way() -> None:
+    direct = np.array([[0.0, np.nan, 60.0], [np.nan, 0.0, 120.0], [6000.0, 600.0, 0.0]])
+    matrix = link_figures.delay_matrix(direct, direct / 10, np.array([0, 0]), ("a", "b"), ["G"])
+    assert matrix.names == ("a", "b", "G")
+    left, right = link_figures.delay_matrices(matrix).axes[:2]
+    shown = np.ma.filled(left.images[0].get_array(), np.nan)
+    np.testing.assert_allclose(shown[0], [0.1, np.nan, 1.0])
+    np.testing.assert_allclose(shown[2], [100.0, 10.0, 0.1])
+    np.testing.assert_allclose(np.asarray(right.images[0].get_array())[2], [10.0, 1.0, 0.1])
+    assert [tick.get_text() for tick in left.get_yticklabels()] == ["a", "b", "G"]
+
+
+def test_of_many_nodes_the_matrix_has_orbits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_figures, "MOST_NODES", 3)
+    delay_s = np.arange(16.0).reshape(4, 4)
+    np.fill_diagonal(delay_s, 0.0)
+    delay_s[0, 1] = np.nan
+    orbit = np.array([0, 0, 1])
+    matrix = link_figures.delay_matrix(delay_s, delay_s, orbit, ("a", "b", "c"), ["G"])
+    assert matrix.names == ("orbit 0", "orbit 1", "G")
+    # Within orbit 0 only b to a is known (4); to orbit 1: (2 + 6) / 2; one satellite has no mate.
+    expected = [[4.0, 4.0, 5.0], [8.5, np.nan, 11.0], [12.5, 14.0, np.nan]]
+    np.testing.assert_allclose(matrix.direct_s, expected)

@@ -11,7 +11,7 @@ import pytest
 
 from fedorbit.config import load_config
 from fedorbit.errors import RunError
-from fedorbit.report import document
+from fedorbit.report import document, run_links
 from fedorbit.report.curves import against, headline_rows, orbit_accuracies, visible_windows
 from fedorbit.report.document import MAX_POINTS, page_document
 from fedorbit.report.page import build_page, write_page
@@ -20,7 +20,15 @@ from fedorbit.report.replicates import Comparison, compare
 from fedorbit.report.runfiles import read_runs
 from fedorbit.report.wording import summary_line
 from fedorbit.simulation.records import method_folder
-from tests.report.run_folders import EVIL, ROUNDS, VISIBLE, record, world, write_run
+from tests.report.run_folders import (
+    EVIL,
+    ROUNDS,
+    VISIBLE,
+    linked_world,
+    record,
+    world,
+    write_run,
+)
 
 
 def compared(*folders: Path) -> Comparison:
@@ -290,6 +298,59 @@ def test_passes_are_contacts_where_the_run_knows_them(tmp_path: Path) -> None:
         folder = write_run(tmp_path / name, {"fedavg": 50.0}, setting=damaged)
         with pytest.raises(RunError, match=r"world.json was damaged or changed"):
             compared(folder)
+
+
+def test_links_between_satellites_are_listed_and_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comparison = compared(write_run(tmp_path / "run", {"fedavg": 50.0}, setting=linked_world()))
+    [shown] = page_document(comparison)["worlds"]
+    expected = [
+        [pair for pair, rounds in (([0, 1], (0, 1, 2, 10)), ([1, 2], range(1, 12))) if t in rounds]
+        for t in range(12)
+    ]
+    assert [sorted(row) for row in shown["links"]] == expected
+    text = " ".join(Parsed(build_page(comparison)).texts)
+    assert "have 0 windows within orbits and 3 between orbits" in text
+    assert "Thin lines: links between satellites." in text
+    # Of 3,600 s of the run 650 + 300 are linked, and 3,300.
+    assert "median, s linked 0 and 1 2 475 26.4 % 1 and 2 1 3300 91.7 %" in text
+    assert "a b 0.0 650.0 650.0 b c 300.0 3600.0 3300.0 a b 3000.0 3300.0 300.0" in text
+    monkeypatch.setattr(run_links, "MAX_LINES", 14)  # there are 15
+    [shown] = page_document(comparison)["worlds"]
+    assert "links" not in shown
+    text = " ".join(Parsed(build_page(comparison)).texts)
+    assert "Thin lines" not in text and "and 3 between orbits" in text
+
+
+def test_links_of_satellites_that_the_map_leaves_out_are_left_out(tmp_path: Path) -> None:
+    setting = linked_world()
+    positions = setting["positions"]
+    for name in ("satellites", "orbit_of_satellite", "names"):
+        positions[name] = positions[name][1:]
+    for name in ("latitude_deg", "longitude_deg"):
+        positions[name] = [row[1:] for row in positions[name]]
+    positions["seen"] = [[] for _ in positions["seen"]]
+    comparison = compared(write_run(tmp_path / "run", {"fedavg": 50.0}, setting=setting))
+    [shown] = page_document(comparison)["worlds"]
+    assert shown["links"] == [[], *[[[0, 1]]] * 11]  # b and c are the first two that are shown
+    setting["contacts"]["satellites"] = 2
+    folder = write_run(tmp_path / "broken", {"fedavg": 50.0}, setting=setting)
+    with pytest.raises(RunError, match=r"world.json was damaged or changed"):
+        compared(folder)
+
+
+def test_a_plan_without_links_says_nothing_of_them(tmp_path: Path) -> None:
+    setting = linked_world()
+    contacts = setting["contacts"]
+    kept = [i for i, node in enumerate(contacts["second"]) if node == 3]
+    for name in ("first", "second", "begin_s", "end_s", "kind", "range_km"):
+        contacts[name] = [contacts[name][i] for i in kept]
+    contacts["count"] = len(kept)
+    comparison = compared(write_run(tmp_path / "run", {"fedavg": 50.0}, setting=setting))
+    assert "links" not in page_document(comparison)["worlds"][0]
+    text = " ".join(Parsed(build_page(comparison)).texts)
+    assert "Thin lines" not in text and "windows within orbits" not in text
 
 
 def test_contacts_are_counted_before_they_are_thinned(

@@ -28,6 +28,13 @@ from fedorbit.cli.options import (
     Overrides,
     allow_typed_code,
 )
+from fedorbit.cli.orbit_links import (
+    Linked,
+    is_linked,
+    links_document,
+    look_at_links,
+    print_links,
+)
 from fedorbit.cli.output import (
     Column,
     RichProgress,
@@ -46,10 +53,16 @@ from fedorbit.orbits.earth import EARTH_MU_KM3_S2, Floats
 from fedorbit.orbits.places import Place
 from fedorbit.orbits.plan import ContactPlan
 from fedorbit.orbits.plan_files import write_plan
+from fedorbit.orbits.routing import HopTimes
 from fedorbit.orbits.service import LinkRates, Service
 from fedorbit.orbits.visibility import Schedule
 from fedorbit.progress import Progress
-from fedorbit.report.exports import contact_rows, write_orbit_tables
+from fedorbit.report.exports import (
+    contact_rows,
+    write_delay_matrix,
+    write_links,
+    write_orbit_tables,
+)
 
 MAX_ROWS = 24
 """More orbits than this are shown in groups of neighbours: a table is to fit on a screen."""
@@ -88,6 +101,13 @@ def orbits(
             help="Length of that document; without it the schedule, or as much as fits.",
         ),
     ] = None,
+    links: Annotated[
+        bool,
+        typer.Option(
+            "--links",
+            help="Also links between satellites and delays; the same as network.isl=line-of-sight.",
+        ),
+    ] = False,
     allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
@@ -100,6 +120,8 @@ def orbits(
     fedorbit orbits my.toml --out figures  [dim]also timeline, map, CSV and NPZ[/dim]
 
     fedorbit orbits --plan plan.csv  [dim]a run takes it with -o schedule.plan=plan.csv[/dim]
+
+    fedorbit orbits --links  [dim]which satellites see each other, how long news takes[/dim]
 
     fedorbit orbits --czml fleet.czml  [dim]open it in Cesium[/dim]
 
@@ -116,11 +138,13 @@ def orbits(
     elif czml_hours is not None:
         raise ConfigError("--czml-hours is the length of a CZML document; add --czml FILE")
     allow_typed_code(overrides or [], allow_code)
-    settings = load_config(config, overrides or [])
+    line_of_sight = ["network.isl=line-of-sight"] if links else []
+    settings = load_config(config, [*(overrides or []), *line_of_sight])
     progress = RichProgress()
     view = _view(settings, progress)
     service = _service(settings, view) if has_rates(settings) else None
-    files = _write(out, view, progress) if out else []
+    linked = look_at_links(settings, view.constellation, view.plan, _hop_times(settings), progress)
+    files = _write(out, view, linked, progress) if out else []
     if plan_file is not None:
         nodes = plan_nodes(settings, view.constellation)
         files.append(write_plan(plan_file, view.plan, nodes, _rates(settings)))
@@ -130,7 +154,7 @@ def orbits(
         places = view.places
         files.append(write_czml(czml_file, view.constellation, places, view.plan, shown, progress))
     if as_json:
-        document = summary(view)
+        document = {**summary(view), **links_document(linked)}
         if shown is not None:
             document["czml"] = {"duration_s": shown.duration_s, "step_s": shown.step_s}
         if service is not None:
@@ -142,7 +166,7 @@ def orbits(
         document["files"] = [str(file) for file in files]
         print_json(document)
         return
-    _print_tables(settings, view, contacts, service)
+    _print_tables(settings, view, contacts, service, linked)
     print_files(files)
     if shown is not None:
         _print_clip(shown)
@@ -172,7 +196,7 @@ def _view(settings: Config, progress: Progress) -> View:
     found = None
     if settings.schedule.plan is None:
         found = search_contacts(settings, constellation, progress)
-    plan = build_plan(settings, constellation, contacts=found)
+    plan = build_plan(settings, constellation, progress, contacts=found)
     schedule = build_schedule(settings, constellation, plan)
     return View(constellation, build_places(settings), plan, schedule, found)
 
@@ -187,6 +211,17 @@ def _service(settings: Config, view: View) -> Service:
 
     size_bytes = model_bytes(settings)
     return build_service(settings, view.constellation, view.plan, view.schedule, size_bytes)
+
+
+def _hop_times(settings: Config) -> HopTimes:
+    """Return how long a model takes over a contact; without rates it is there at once."""
+    rates = settings.link_rates
+    if rates is None or not is_linked(settings):
+        return HopTimes()
+    from fedorbit.simulation.world import model_bytes
+
+    size_bytes = model_bytes(settings)
+    return HopTimes.of(size_bytes, rates.to_ground_mbps, rates.from_ground_mbps, rates.isl_mbps)
 
 
 def summary(view: View) -> dict[str, Any]:
@@ -214,7 +249,7 @@ def summary(view: View) -> dict[str, Any]:
     }
 
 
-def _write(folder: Path, view: View, progress: Progress) -> list[Path]:
+def _write(folder: Path, view: View, linked: Linked, progress: Progress) -> list[Path]:
     # Matplotlib takes half a second to import: only those who draw wait for it.
     from fedorbit.report import orbit_figures, style
 
@@ -228,6 +263,8 @@ def _write(folder: Path, view: View, progress: Progress) -> list[Path]:
         ),
         lambda: write_orbit_tables(folder, schedule, view.plan, constellation, places, view.found),
     ]
+    if linked.links is not None:
+        steps += _link_steps(folder, view, linked, progress)
     files: list[Path] = []
     progress.start("writing figures and tables", len(steps), "steps")
     try:
@@ -239,7 +276,35 @@ def _write(folder: Path, view: View, progress: Progress) -> list[Path]:
     return files
 
 
-def _print_tables(settings: Config, view: View, listed: int, service: Service | None) -> None:
+def _link_steps(
+    folder: Path, view: View, linked: Linked, progress: Progress
+) -> list[Callable[[], list[Path]]]:
+    """Return what to write about links; mean delays between nodes if delays are known."""
+    from fedorbit.report import link_figures, style
+
+    constellation, orbit = view.constellation, view.constellation.orbit_of_satellite
+    steps: list[Callable[[], list[Path]]] = [
+        lambda: style.save(link_figures.link_timeline(view.plan, orbit), folder, "links"),
+        lambda: write_links(folder, view.plan, constellation),
+    ]
+    if linked.news is not None:
+        matrix = link_figures.delay_matrix(
+            *linked.news.mean_delays_s(progress),
+            orbit,
+            constellation.satellite_names,
+            [place.name for place in view.places],
+        )
+        columns = matrix.names, matrix.direct_s, matrix.linked_s
+        steps += [
+            lambda: style.save(link_figures.delay_matrices(matrix), folder, "delay-matrix"),
+            lambda: write_delay_matrix(folder, *columns),
+        ]
+    return steps
+
+
+def _print_tables(
+    settings: Config, view: View, listed: int, service: Service | None, linked: Linked
+) -> None:
     constellation, schedule = view.constellation, view.schedule
     hours = horizon_s(settings) / 3600.0
     round_min = settings.schedule.round_s / 60.0
@@ -283,6 +348,7 @@ def _print_tables(settings: Config, view: View, listed: int, service: Service | 
             f"long enough (served; the longest {service.longest_contact_s:.1f} s), and the longest "
             f"gap of one orbit is {served.tau_max} rounds."
         )
+    print_links(linked)
     if len(constellation.shells) > 1 or constellation.left_out:
         _print_shells(constellation)
     if len(view.places) > 1:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.errors import ConfigError
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.earth import Floats
 from fedorbit.orbits.nearby import nearby_pairs
@@ -30,6 +31,10 @@ SEARCH_STEPS = 8
 """Fewest grid steps for which pairs nearby are searched once."""
 BLOCK_VALUES = 500_000
 """Margins computed at a time, which bounds memory to some ten arrays of 4 to 12 MB."""
+MOST_WINDOWS = 5_000_000
+"""Windows that are listed: about a gigabyte while they are searched for."""
+USUAL_WINDOW_S = 300.0
+"""Length of a short window, for a guess of how many there are."""
 LEAST_BEND_KM2 = 1e-3
 """A minimum of the squared range below this on the grid is rounding: neighbours in a ring."""
 
@@ -76,9 +81,11 @@ def find_links(
 
     A window begins `acquisition_s` after the link became possible (with `terminals`: was assigned)
     and is left out if the link ends before. The search begins that much before 0, so that a link
-    which was possible then can be used at 0.
+    which was possible then can be used at 0. More windows than memory holds are refused before.
     """
     sight = Sight(constellation, settings)
+    if settings.terminals is None:
+        _require_listable(sight, rounds * round_s)
     grid = TimeGrid.of(rounds, round_s, grid_step_s)
     begin = -int(np.ceil(settings.acquisition_s / grid.step_s))
     if settings.terminals is None:
@@ -100,6 +107,23 @@ def find_links(
         cut_at_start=windows.low_s[order] <= 0.0,
         cut_at_end=windows.high_s[order] >= rounds * round_s,
     )
+
+
+def _require_listable(sight: Sight, horizon_s: float) -> None:
+    """Refuse a search with too many results, from the number of links at the start."""
+    [states] = sight.states(np.zeros(1))
+    linked = 0
+    for first, second in nearby_pairs(states[:, :3], sight.reach_km(states)):
+        chosen = sight.allowed(first, second)
+        linked += int((sight.margin(states[first[chosen]], states[second[chosen]]) >= 0.0).sum())
+    windows = linked * horizon_s / USUAL_WINDOW_S
+    if windows > MOST_WINDOWS:
+        raise ConfigError(
+            f"{linked:,} links between satellites at a time would be about "
+            f"{windows / 1e6:.0f} million windows over {horizon_s / 3600.0:.3g} h, and at most "
+            f"{MOST_WINDOWS / 1e6:.0f} million are listed; set network.terminals (4 is usual), "
+            "a shorter network.max_range_km or fewer schedule.rounds"
+        )
 
 
 @dataclass(frozen=True, eq=False)

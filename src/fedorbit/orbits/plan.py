@@ -78,6 +78,11 @@ class ContactPlan:
         chosen = self.second >= self.satellites
         return self if chosen.all() else self._select(chosen)
 
+    @cached_property
+    def between_satellites(self) -> "ContactPlan":
+        """The links between satellites alone."""
+        return self._select(self.second < self.satellites)
+
     @property
     def server(self) -> NDArray[np.int32]:
         """The server of each contact, from 0; negative for a contact between satellites."""

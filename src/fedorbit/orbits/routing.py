@@ -21,12 +21,15 @@ from numpy.typing import NDArray
 from fedorbit.hardware import transfer_s
 from fedorbit.orbits.earth import Floats
 from fedorbit.orbits.plan import ContactPlan
+from fedorbit.progress import Progress, SilentProgress
 
 Ints = NDArray[np.int64]
 
 NONE = -1
 BATCH_VALUES = 8_000_000
 """Arrival times held at a time when delays are computed: 64 MB."""
+BATCH_STEPS = 300_000_000
+"""Contacts x messages computed at a time: a second or two between two reports of progress."""
 
 
 DONE_EVERY, DONE_MOST = 32, 4096
@@ -370,27 +373,68 @@ class Delays:
         return {name.removesuffix("_s"): Spread.of(values) for name, values in vars(self).items()}
 
 
-def delays(graph: ContactGraph, starts_s: Floats, orbit_of_satellite: Ints) -> Delays:
+def delays(
+    graph: ContactGraph,
+    starts_s: Floats,
+    orbit_of_satellite: Ints,
+    progress: Progress | None = None,
+) -> Delays:
     """Return the delays of messages from and to servers and within orbits.
 
     For contacts with servers alone give the graph of `plan.with_servers`: what satellites then
     exchange goes through servers. All satellites are sources: 400 starts of 20 satellites take
     about a second, every start of 1,600 satellites about ten.
     """
-    satellites = graph.plan.satellites
-    size = max(1, BATCH_VALUES // (satellites * graph.nodes))
     parts = [
-        _delays_of(graph, starts_s[low : low + size], orbit_of_satellite)
-        for low in range(0, max(1, len(starts_s)), size)
+        _delays_of(graph, starts, delay_s, orbit_of_satellite)
+        for starts, delay_s in _batches(graph, starts_s, progress)
     ]
     return Delays(
         *(np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0]))
     )
 
 
-def _delays_of(graph: ContactGraph, starts_s: Floats, orbit_of_satellite: Ints) -> Delays:
+def mean_delays(
+    graph: ContactGraph, starts_s: Floats, progress: Progress | None = None
+) -> tuple[Floats, Floats]:
+    """Return the mean delay from node to node, and the share of starts without a way.
+
+    Both `[node, node]`. The mean is that of the starts with a way, and NaN where there is none.
+    """
+    total_s, reached = np.zeros((2, graph.nodes, graph.nodes))
+    for starts, up_s in _batches(graph, starts_s, progress):
+        down_s = graph.arrivals(starts, np.arange(graph.plan.satellites, graph.nodes))
+        delay_s = np.concatenate((up_s, down_s - starts[:, None, None]), axis=1)
+        has_way = np.isfinite(delay_s)
+        total_s += np.where(has_way, delay_s, 0.0).sum(axis=0)
+        reached += has_way.sum(axis=0)
+    mean_s = np.divide(total_s, reached, out=np.full_like(total_s, np.nan), where=reached > 0)
+    return mean_s, 1.0 - reached / max(1, len(starts_s))
+
+
+def _batches(
+    graph: ContactGraph, starts_s: Floats, progress: Progress | None
+) -> Iterator[tuple[Floats, Floats]]:
+    """Yield some starts, and the delays `[start, satellite, node]` of messages that begin then."""
+    progress = progress or SilentProgress()
     satellites = graph.plan.satellites
-    delay_s = graph.arrivals(starts_s, np.arange(satellites)) - starts_s[:, None, None]
+    size = BATCH_VALUES // (satellites * graph.nodes)
+    size = max(1, min(size, BATCH_STEPS // (satellites * max(1, 2 * len(graph.plan)))))
+    progress.start("computing delays", len(starts_s), "starts")
+    try:
+        for low in range(0, max(1, len(starts_s)), size):
+            starts = starts_s[low : low + size]
+            delay_s = graph.arrivals(starts, np.arange(satellites)) - starts[:, None, None]
+            yield starts, delay_s
+            progress.advance(len(starts))
+    finally:
+        progress.finish()
+
+
+def _delays_of(
+    graph: ContactGraph, starts_s: Floats, delay_s: Floats, orbit_of_satellite: Ints
+) -> Delays:
+    satellites = graph.plan.satellites
     up_s = delay_s[..., satellites:].min(axis=2, initial=np.inf)
     servers = np.arange(satellites, graph.nodes)
     down_s = graph.arrivals(starts_s, servers)[..., :satellites] - starts_s[:, None, None]

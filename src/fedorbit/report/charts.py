@@ -6,6 +6,7 @@ from fedorbit.report import onboard
 from fedorbit.report.curves import TRAFFIC, begun, headline_rows, visible_windows
 from fedorbit.report.markup import Html, joined, table, tag
 from fedorbit.report.replicates import Setting
+from fedorbit.report.run_links import LISTED, RunLinks, run_links
 from fedorbit.report.statistics import evenly
 from fedorbit.report.wording import figures_in_words, listed
 from fedorbit.results.numbers import NOT_KNOWN, amount, percent
@@ -183,7 +184,45 @@ def _timeline(setting: Setting, shown: dict[str, Any]) -> Html | None:
         )
     words = f"{caption} Orbits are in view in {min(seen)} to {max(seen)} of {rounds} rounds."
     data = table(("orbit", "rounds in view", "share", last), rows, "Rounds in view per orbit")
+    links = run_links(setting.run.world)
+    if links is not None:
+        caption += f" {_links_in_words(links)}"
+        data = joined([data, *_link_tables(links)])
     return _chart("timeline", "Contacts", caption, words, data)
+
+
+def _links_in_words(links: RunLinks) -> str:
+    pairs = links.orbit_pairs()
+    within, across = ([p for p in pairs if (p.first == p.second) is same] for same in (True, False))
+    return (
+        f"Links between satellites have {sum(p.windows for p in within):,} windows within orbits "
+        f"and {sum(p.windows for p in across):,} between orbits."
+    )
+
+
+def _link_tables(links: RunLinks) -> list[Html]:
+    """Build the tables of links: per pair of orbits, and the first windows."""
+    found = links.orbit_pairs()
+    pairs = [
+        (
+            f"in {pair.first}" if pair.first == pair.second else f"{pair.first} and {pair.second}",
+            pair.windows,
+            f"{pair.median_s:.0f}",
+            f"{100.0 * pair.share:.1f} %",
+        )
+        for pair in found[:LISTED]
+    ]
+    windows = [
+        (w.first, w.second, f"{w.begin_s:.1f}", f"{w.end_s:.1f}", f"{w.end_s - w.begin_s:.1f}")
+        for w in links.windows()
+    ]
+    of_orbits = f"Links between satellites, {len(pairs)} of {len(found):,} pairs of orbits"
+    of_windows = f"First {len(windows)} of {len(links):,} links between satellites"
+    heads = ("satellite", "other satellite", "begin, s", "end, s", "length, s")
+    return [
+        table(("orbits", "links", "median, s", "linked"), pairs, of_orbits),
+        table(heads, windows, of_windows),
+    ]
 
 
 def _map(setting: Setting, shown: dict[str, Any]) -> Html:
@@ -198,6 +237,9 @@ def _map(setting: Setting, shown: dict[str, Any]) -> Html:
     if drawn < total:
         caption = f"{drawn} of {total} satellites at a round, filled while a station sees them."
     caption += " Dashed: where a station reaches."
+    links = run_links(world)
+    if links is not None and links.on_map() is not None:
+        caption += " Thin lines: links between satellites."
     if world["places"]:
         caption += " Discs: where the samples were taken, coloured by the orbit that holds most."
     words = (

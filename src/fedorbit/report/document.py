@@ -17,6 +17,7 @@ from fedorbit.report.curves import (
 )
 from fedorbit.report.onboard import onboard_values
 from fedorbit.report.replicates import Comparison, Setting
+from fedorbit.report.run_links import run_links
 from fedorbit.report.statistics import Curve, Floats, evenly
 from fedorbit.report.sweeps import FINAL_FIGURES, MOST_SWEEPS, Sweep, sweeps
 from fedorbit.results.estimates import estimate
@@ -157,7 +158,9 @@ def _closed(row: list[list[int]], gap: int) -> list[list[int]]:
 
 def _map_values(world: dict[str, Any]) -> dict[str, Any]:
     keys = ("round_s", "rounds", "visible", "stations", "positions")
-    return {key: world[key] for key in keys}
+    links = run_links(world)
+    drawn = links.on_map() if links is not None else None
+    return {**{key: world[key] for key in keys}, **({"links": drawn} if drawn is not None else {})}
 
 
 def _plain(values: Floats, digits: int) -> list[float | None]:

@@ -1,7 +1,7 @@
-"""Tables for other programs: contacts and visibility as CSV, everything as one NPZ."""
+"""Tables for other programs: contacts, links and visibility as CSV, contacts also as NPZ."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 from fedorbit.files import replacing
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.contacts import Contacts
-from fedorbit.orbits.earth import as_utc
+from fedorbit.orbits.earth import Floats, as_utc
 from fedorbit.orbits.places import Place
 from fedorbit.orbits.plan import ContactPlan
 from fedorbit.orbits.visibility import Schedule
@@ -19,6 +19,10 @@ from fedorbit.orbits.visibility import Schedule
 CONTACT_COLUMNS = (
     "station", "orbit", "satellite", "satellite_name", "rise_s", "culmination_s", "set_s",
     "duration_s", "max_elevation_deg", "range_km", "cut_at_start", "cut_at_end",
+)  # fmt: skip
+LINK_COLUMNS = (
+    "first", "first_name", "first_orbit", "second", "second_name", "second_orbit", "begin_s",
+    "end_s", "duration_s", "range_km", "cut_at_start", "cut_at_end",
 )  # fmt: skip
 UTC_COLUMNS = ("rise_utc", "culmination_utc", "set_utc")
 
@@ -104,6 +108,54 @@ def write_orbit_tables(
             **{f"contact_{name}": column for name, column in _columns(plan, rows).items()},
         )
     return paths
+
+
+def link_rows(plan: ContactPlan, constellation: Constellation) -> Iterator[dict[str, Any]]:
+    """Yield the links between satellites as plain records, by begin."""
+    links, orbit = plan.between_satellites, constellation.orbit_of_satellite
+    columns = (links.first, links.second, links.begin_s, links.end_s, links.range_km)
+    for first, second, begin_s, end_s, range_km in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        yield {
+            "first": first,
+            "first_name": constellation.satellite_names[first],
+            "first_orbit": int(orbit[first]),
+            "second": second,
+            "second_name": constellation.satellite_names[second],
+            "second_orbit": int(orbit[second]),
+            "begin_s": round(begin_s, 3),
+            "end_s": round(end_s, 3),
+            "duration_s": round(end_s - begin_s, 3),
+            "range_km": None if np.isnan(range_km) else round(range_km, 3),
+            "cut_at_start": begin_s <= 0.0,
+            "cut_at_end": end_s >= links.horizon_s,
+        }
+
+
+def write_links(folder: Path, plan: ContactPlan, constellation: Constellation) -> list[Path]:
+    """Write `links.csv`, the links between satellites."""
+    path = folder / "links.csv"
+    with replacing(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, LINK_COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(link_rows(plan, constellation))
+    return [path]
+
+
+def write_delay_matrix(
+    folder: Path, names: Sequence[str], direct_s: Floats, linked_s: Floats
+) -> list[Path]:
+    """Write `delay-matrix.csv`: mean delays from one node to another, empty without a way."""
+    path = folder / "delay-matrix.csv"
+    with replacing(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(["from", "to", "direct_mean_s", "with_links_mean_s"])
+        for i, j in np.ndindex(direct_s.shape):
+            means_s = (float(direct_s[i, j]), float(linked_s[i, j]))
+            cells = ["" if np.isnan(mean_s) else round(mean_s, 3) for mean_s in means_s]
+            lines.writerow([names[i], names[j], *cells])
+    return [path]
 
 
 def _columns(plan: ContactPlan, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -216,6 +216,9 @@ def _is_consistent(world: WorldShape) -> WorldShape:
     _require_known("positions", "an orbit", positions["orbit_of_satellite"], orbits)
     named = [k for row in (*positions["seen"], *positions.get("away", [])) for k in row]
     _require_known("positions", "a satellite", named, satellites)
+    if "contacts" in world:
+        planned = world["contacts"]["satellites"]
+        _require_known("positions", "a satellite", positions["satellites"], planned)
     places = world["places"]["rows"] if world["places"] is not None else []
     _require_known("places", "an orbit", [row[2] for row in places], orbits)
     return world

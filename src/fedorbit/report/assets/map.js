@@ -1,4 +1,4 @@
-// The map: land, stations, places of the data, and the satellites at one round.
+// The map: land, stations, places of the data, and the satellites and their links at one round.
 "use strict";
 
 const TRACK_S = 2700, TRACK_MAX_STEP_S = 900, TRACK_PIECES = 6, MAX_TRACKS = 80;
@@ -97,6 +97,11 @@ function drawRound(group, world, t, at, width) {
       if (points.length) make("path", { class: `track ${colourClass(positions.orbit_of_satellite[s])}`, d: brokenPath(points, at, width) }, group);
     }
   }
+  for (const [a, b] of world.links ? world.links[row] : []) {
+    if (away.has(a) || away.has(b)) continue;
+    const points = arc(vectorOf(positions, a, row), vectorOf(positions, b, row));
+    make("path", { class: "link", d: brokenPath(points, at, width) }, group);
+  }
   const r = count > 150 ? 2.4 : width < 480 ? 3.2 : 4.6;
   for (let s = 0; s < count; s++) {
     if (away.has(s)) continue;
@@ -107,14 +112,21 @@ function drawRound(group, world, t, at, width) {
   }
 }
 
-// Points of a satellite from one round to the next, along the great circle.
+// Points of a satellite from one round to the next.
 function between(positions, s, i) {
+  return arc(vectorOf(positions, s, i), vectorOf(positions, s, i + 1));
+}
+
+// Where a satellite is at a row of positions: a vector from the Earth's centre.
+function vectorOf(positions, s, row) {
   const rad = Math.PI / 180;
-  const vector = (k) => {
-    const lat = positions.latitude_deg[k][s] * rad, lon = positions.longitude_deg[k][s] * rad;
-    return [Math.cos(lat) * Math.cos(lon), Math.cos(lat) * Math.sin(lon), Math.sin(lat)];
-  };
-  const a = vector(i), b = vector(i + 1), points = [];
+  const lat = positions.latitude_deg[row][s] * rad, lon = positions.longitude_deg[row][s] * rad;
+  return [Math.cos(lat) * Math.cos(lon), Math.cos(lat) * Math.sin(lon), Math.sin(lat)];
+}
+
+// Points along the great circle from one vector to another.
+function arc(a, b) {
+  const rad = Math.PI / 180, points = [];
   for (let k = 0; k <= TRACK_PIECES; k++) {
     const v = a.map((value, axis) => value + (k / TRACK_PIECES) * (b[axis] - value));
     points.push([Math.atan2(v[1], v[0]) / rad, Math.atan2(v[2], Math.hypot(v[0], v[1])) / rad]);
