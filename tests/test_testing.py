@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from examples.fedsat_like import FedSatLike
 
+from fedorbit.errors import LinkError
 from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import State
@@ -47,6 +48,34 @@ def test_honest_methods_pass() -> None:
     suite = MethodConformance()
     suite.method = FedAvg()
     suite.test_news_travel_over_links_only()
+    suite.test_news_travel_over_routes_only()
+
+
+class UsesResultsUnderWay(FedAvg):
+    """Reads results of cycles out of the world before they have ended."""
+
+    def round(self, state: State, now: Now) -> State:
+        after, received = super().round(state, now), state["received"]
+        for name, array in sorted(now.fleet.saved()[1].items()):
+            if name.startswith("orbit:") and array.shape == received[0].shape:
+                return {**after, "received": np.tile(array, (len(received), 1))}
+        return after
+
+
+@pytest.mark.parametrize("cheat", [UsesTheGroundsModel(), UsesResultsUnderWay()])
+def test_news_without_a_route_are_caught(cheat: FedAvg) -> None:
+    suite = MethodConformance()
+    suite.method = cheat
+    suite.test_physical_links_are_respected()  # it books no transfer
+    with pytest.raises(AssertionError, match=r"\(orbit\) know what satellite"):
+        suite.test_news_travel_over_routes_only()
+
+
+def test_aggregations_beside_links_are_refused() -> None:
+    suite = MethodConformance()
+    suite.method = StartsDarkOrbitsFromTheGround()
+    with pytest.raises(LinkError, match=r"run its program with now\.orbits\.run"):
+        suite.test_physical_links_are_respected()
 
 
 class UsesTheNewestModel(FedSatLike):

@@ -12,7 +12,16 @@ from fedorbit.orbits.contacts import find_contacts
 from fedorbit.orbits.crosslinks import find_links
 from fedorbit.orbits.places import Place
 from fedorbit.orbits.plan import KINDS, ContactPlan, merged, plan_of, with_links
-from fedorbit.orbits.routing import ContactGraph, Delays, Hop, HopTimes, Spread, delays, mean_delays
+from fedorbit.orbits.routing import (
+    ContactGraph,
+    Delays,
+    Hop,
+    HopTimes,
+    Spread,
+    delays,
+    mean_delays,
+    round_trips,
+)
 from fedorbit.orbits.sight import LinkSettings
 
 LONDON = Place("London", 51.0, -0.1, 10.0)
@@ -422,3 +431,33 @@ def test_eight_a_plane_at_2000_km_with_links_of_5000_km() -> None:
     ):
         assert values.mean() / 60.0 == pytest.approx(mean_min, abs=0.05 + SAMPLING_MIN)
         assert values.max() / 60.0 == pytest.approx(max_min, abs=0.5)
+
+
+# --- Rounds -------------------------------------------------------------------------------------
+
+
+@given(plans(), hop_times, st.sampled_from([2, 5, 20]))
+@settings(max_examples=60, deadline=None)
+def test_round_trips_are_two_ways_one_after_the_other(
+    plan: ContactPlan, times: HopTimes, round_s: int
+) -> None:
+    orbits, rounds = np.array([0, 0, 1, 1]), HORIZON // round_s
+    found = round_trips(plan, times, orbits, rounds, float(round_s))
+    graph = ContactGraph(plan, times)
+    for t in range(rounds):
+        down_s = graph.earliest_arrival(SATELLITES, t * round_s).arrival_s
+        back_s = [
+            graph.earliest_arrival(k, down_s[k]).arrival_s[SATELLITES]
+            for k in range(SATELLITES)
+            if np.isfinite(down_s[k])
+        ]
+        there = [k for k in range(SATELLITES) if np.isfinite(down_s[k])]
+        heard = {k for k, s in zip(there, back_s, strict=True) if s < (t + 1) * round_s}
+        assert found[t].tolist() == [bool(heard & {0, 1}), bool(heard & {2, 3})]
+
+
+def test_round_trips_over_contacts_with_servers_are_the_contacts() -> None:
+    plan = written([(0, 4, 3.0, 5.0), (2, 5, 5.0, 6.0)])
+    found = round_trips(plan, HopTimes(), np.array([0, 0, 1, 1]), 4, 2.0)
+    expected = [[False, False], [True, False], [True, True], [False, False]]
+    assert found.tolist() == expected

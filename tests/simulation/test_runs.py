@@ -120,6 +120,20 @@ def test_two_runs_give_the_same_records(whole: fo.RunResult, tmp_path: Path) -> 
     assert timeless(other_seed.runs[0].records) != timeless(whole.runs[0].records)
 
 
+@pytest.mark.parametrize("isl", ["line-of-sight", "none"])
+def test_resumes_with_aggregations_under_way(tmp_path: Path, isl: str) -> None:
+    """Results that orbits have not yet brought together are read back from a checkpoint's files."""
+    run = {"links": "physical", "rounds": 12, "method": ["fedorbit"]}
+    config = small(run=run, network={"isl": isl}, constellation={"satellites_per_plane": 4})
+    whole = fo.run(config, tmp_path / "whole").runs[0]
+    with pytest.raises(fo.StopRequested):
+        fo.run(config, tmp_path / "stopped", progress=StopAfter("fedorbit", 5))
+    assert newest_checkpoint(tmp_path / "stopped" / "fedorbit").spent["cycles"]
+    again = fo.resume(tmp_path / "stopped").runs[0]
+    assert timeless(again.records) == timeless(whole.records)
+    assert (again.summary["isl"], again.summary["unlinked_orbits"]) == (isl, [])
+
+
 @pytest.mark.parametrize(
     ("method", "t"), [("fedavg", 0), ("fedavg", 4), ("fedorbit", 2), ("fedorbit", 6)]
 )

@@ -110,14 +110,13 @@ def _news(
     progress: Progress,
 ) -> News:
     """Compute delays; over a horizon twice as long, so that those of the last rounds are known."""
-    schedule, network = settings.schedule, settings.network or NetworkSection()
+    schedule = settings.schedule
     if schedule.plan is None:
         longer = schedule.model_copy(update={"rounds": 2 * schedule.rounds})
         doubled = settings.model_copy(update={"schedule": longer})
         plan = build_plan(doubled, constellation, progress)
-    backhaul = network.server_links == "backhaul"
-    direct = ContactGraph(plan.with_servers, hop_times, backhaul)
-    linked = ContactGraph(plan, hop_times, backhaul)
+    direct = ContactGraph(plan.with_servers, hop_times)
+    linked = ContactGraph(plan, hop_times)
     starts_s = _starts_s(plan, schedule.rounds, schedule.round_s)
     orbit = constellation.orbit_of_satellite
     return News(

@@ -69,5 +69,8 @@ class LinkRatesSection(Section):
         None, ge=1e-6, le=1e9, description="from the ground to an orbit"
     )
     isl_mbps: float | None = Field(
-        None, ge=1e-6, le=1e9, description="between satellites; counts in the time on board"
+        None,
+        ge=1e-6,
+        le=1e9,
+        description="between satellites; counts in the time on board, or in that of routes",
     )

@@ -96,13 +96,17 @@ class Aggregations:
         """Send something from the ground to all satellites of an orbit, from slot t on."""
         size_bytes = BYTES_PER_PARAMETER * values
         arrival_s = self.routes.carry(self.routes.ground, t * self._slot_s, members, size_bytes)
-        self._received_s[members] = np.maximum(self._received_s[members], arrival_s)
+        self._received_s[members] = arrival_s  # what was sent before is there by then
 
     def upload(self, t: int, orbit: int, members: Sequence[int], values: int) -> None:
-        """Send something that all satellites of an orbit hold from one of them to the ground."""
-        start_s = self._since_s(t, orbit)
+        """Send something that all satellites of an orbit hold from one of them to the ground.
+
+        The result of a cycle is held by those that took part in it.
+        """
+        if orbit in self.handed:
+            members = self.handed[orbit].members
         size_bytes = BYTES_PER_PARAMETER * values
-        self.routes.carry(members, start_s, self.routes.ground[:1], size_bytes)
+        self.routes.carry(members, self._since_s(t, orbit), self.routes.ground[:1], size_bytes)
 
     def reaches_ground(self, t: int, members: Sequence[int], since_s: float) -> bool:
         """Tell whether something that an orbit has since a moment of slot t gets down in it."""

@@ -58,6 +58,7 @@ class OrbitTier:
 
     def __init__(self, fleet: "Fleet", t: int, roster: Roster) -> None:
         self.fleet, self.t, self._roster = fleet, t, roster
+        self._in_contact = [int(orbit) for orbit in np.flatnonzero(fleet.visible[t])]
 
     # --- Which there are ------------------------------------------------------------------------
 
@@ -72,8 +73,9 @@ class OrbitTier:
 
         Contacts may be relayed where orbits use routes: a message gets there and back in the slot.
         """
-        orbits = np.flatnonzero(self.fleet.visible[self.t]).tolist()
-        return [orbit for orbit in orbits if self._is_free(orbit)]
+        if self.fleet.aggregations is None:
+            return list(self._in_contact)
+        return [orbit for orbit in self._in_contact if self._is_free(orbit)]
 
     def _is_free(self, orbit: int) -> bool:
         """Tell whether an orbit has a model that it can send to the ground in this slot."""

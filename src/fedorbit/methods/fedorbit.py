@@ -23,6 +23,8 @@ Departures from the paper
   q_l is what was done: the mean over the orbit's samples of the epochs that they were trained.
 - With causal links, orbits out of view exchange nothing with the GS: it keeps to their last
   upload, and they with what they have on board.
+- With physical links an orbit trains anew when its last aggregation has ended, and meets the GS in
+  a round in which one has.
 - With `continuous = false`, orbits out of view neither train nor exchange anything, whatever the
   links are: blending untrained extractors in every round would wear them down to their mean.
 - An orbit that has left stays in the aggregation with its last upload and counts, at rho^sigma;

@@ -12,6 +12,7 @@ Departures: an orbit adapts, not a satellite: each of its satellites takes a bat
 their models is the orbit's step. The three batches of a step are two consecutive ones. The outer
 step is the run's, with momentum, decay, clipping and rate(t). alpha does not decay: it is part of
 the objective. `adapt_epochs` adapts over whole epochs instead of batches, as some libraries do.
+With physical links an orbit that trains on w adapts the mean that it receives in return.
 """
 
 from collections.abc import Sequence

@@ -101,6 +101,8 @@ class SummaryShape(TypedDict):
     beta: NotRequired[float | None]
     rounds: Count
     links: NotRequired[str]
+    isl: NotRequired[str]
+    unlinked_orbits: NotRequired[list[Count]]
     samples_trained: NotRequired[Count]
     to_ground_bytes: NotRequired[Count]
     from_ground_bytes: NotRequired[Count]

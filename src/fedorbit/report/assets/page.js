@@ -12,7 +12,7 @@ const TRAFFIC = [
   ["to_ground_bytes", "From satellites to the ground"],
   ["from_ground_bytes", "From the ground to satellites"],
   ["isl_bytes", "Between satellites"],
-  ["unlinked_bytes", "Moved without a link (ideal links only)"],
+  ["unlinked_bytes", "Moved without a link (where links are assumed)"],
 ];
 
 const shown = (rows) => rows.filter((row) => !hiddenSeries.has(row.series));
