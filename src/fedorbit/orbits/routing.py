@@ -33,7 +33,10 @@ BATCH_STEPS = 300_000_000
 
 
 DONE_EVERY, DONE_MOST = 32, 4096
-"""After how many edges to look for messages that are everywhere, and at how many at most."""
+"""After how many edges to look for messages that are everywhere, and at how many at most.
+
+In a large graph it is as many edges as it has vertices: a look takes as long as so many edges.
+"""
 
 
 @dataclass(frozen=True)
@@ -296,16 +299,20 @@ def _relax(edges: _Edges, labels: Floats, begin_s: Floats) -> None:
     order = np.argsort(edges.open_s, kind="stable")
     # Messages that start after an edge has closed never use it.
     within = np.searchsorted(begin_s, edges.close_s[order], side="right")
+    order, within = order[within > 0], within[within > 0]
     columns = (edges.source, edges.target, edges.open_s, edges.close_s, edges.took_s)
     rows = list(zip(*(c[order].tolist() for c in columns), within.tolist(), strict=True))
     changes, seen = [1] * len(labels), [0] * len(rows)
+    every = max(DONE_EVERY, len(labels))
     improved = True
     while improved:
         improved = False
         done = 0
         for k, (source, target, open_s, close_s, took_s, count) in enumerate(rows):
-            if k % DONE_EVERY == 0:
+            if k % every == 0:
                 done += _done(labels[:, done : done + DONE_MOST], open_s)
+                if done == len(begin_s):  # all are everywhere before any later edge opens
+                    break
             if seen[k] == changes[source]:
                 continue
             seen[k] = changes[source]
