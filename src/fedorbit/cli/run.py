@@ -139,7 +139,7 @@ def run(
             )
         else:
             loaded = load_config(config or DEFAULT, changes)
-            watcher.notice = _slow_path_notice(loaded)
+            watcher.notice = "\n".join(filter(None, _notices(loaded)))
             result = runs.run(loaded, out, progress=watcher, preparing=preparing)
     except StopRequested as stop:
         if stop.folder is None:  # nothing has begun
@@ -252,6 +252,15 @@ def _engine_changes(engine: str | None, ray_address: str | None) -> list[str]:
     if ray_address is not None:
         changes += ['engine.kind="ray"', f"engine.ray_address={literal(ray_address)}"]
     return changes
+
+
+def _notices(config: Config) -> tuple[str, str]:
+    """Return what a user should know before the first round; empty where there is nothing."""
+    routed = (
+        'run.links = "physical" is a first version: results that reach the ground in different '
+        "rounds replace each other there; see docs/decisions/015-physical-links.md, Open questions"
+    )
+    return _slow_path_notice(config), routed if config.is_routed else ""
 
 
 def _slow_path_notice(config: Config) -> str:
