@@ -14,7 +14,7 @@ from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.fedprox import FedProx
 from fedorbit.methods.local import Local
-from fedorbit.methods.steps import train_orbit
+from fedorbit.methods.steps import average_at_ground, train_orbit
 from fedorbit.testing import PATTERN, assert_same, fleet_of, play, small_world
 from fedorbit.user_code import allow_code
 
@@ -210,3 +210,15 @@ def test_methods_are_found_by_name_or_path() -> None:
         find_method("fedavq")
     with pytest.raises(ModelError, match="must be a subclass"):
         find_method("pathlib:Path")
+
+
+def test_a_late_result_counts_by_its_difference() -> None:
+    """Two orbits, one of which started from an older model than the ground has now."""
+    world = small_world(np.ones((1, 2), dtype=bool))
+    with fleet_of(world) as fleet:
+        now, w = fleet.at(0), fleet.initial_model()
+        received = np.stack([w, w - 3])
+        trained = {0: w + 1, 1: received[1] + 2}
+        mean = average_at_ground(now, trained, w, received)
+        n = now.orbits.samples
+    np.testing.assert_allclose(mean, w + (n[0] * 1 + n[1] * 2) / n.sum(), rtol=1e-5)

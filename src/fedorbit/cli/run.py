@@ -257,8 +257,8 @@ def _engine_changes(engine: str | None, ray_address: str | None) -> list[str]:
 def _notices(config: Config) -> tuple[str, str]:
     """Return what a user should know before the first round; empty where there is nothing."""
     routed = (
-        'run.links = "physical" is a first version: results that reach the ground in different '
-        "rounds replace each other there; see docs/decisions/015-physical-links.md, Open questions"
+        'run.links = "physical" is a first version: orbits do not meet the ground while they '
+        "aggregate; see docs/decisions/015-physical-links.md, Open questions"
     )
     return _slow_path_notice(config), routed if config.is_routed else ""
 

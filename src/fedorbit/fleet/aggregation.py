@@ -143,11 +143,15 @@ class Aggregations:
         return self._running[orbit]
 
     def settle(self, t: int) -> None:
-        """Begin slot t: drop the cycles of orbits that have lost a satellite."""
+        """Begin slot t: drop cycles that have lost a satellite before their end."""
         if t != self._slot:
             self._slot, self.handed = t, {}
-        active = self._activity.during(t)
-        self._under_way = [one for one in self._under_way if active[list(one.members)].all()]
+        active, begin_s = self._activity.during(t), t * self._slot_s
+        self._under_way = [
+            one
+            for one in self._under_way
+            if one.end_s <= begin_s or active[list(one.members)].all()
+        ]
 
     def begin(
         self,

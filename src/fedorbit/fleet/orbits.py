@@ -90,9 +90,8 @@ class OrbitTier:
         """Tell whether the result of a cycle can be on the ground in this slot."""
         if not self.fleet.visible[self.t, one.orbit]:
             return False
-        if one.end_s <= self.t * self.fleet.round_s:
-            return True
-        return cycles.reaches_ground(self.t, one.members, one.end_s)
+        since_s = max(one.end_s, self.t * self.fleet.round_s)
+        return cycles.reaches_ground(self.t, one.members, since_s)
 
     @property
     def reachable(self) -> list[int]:

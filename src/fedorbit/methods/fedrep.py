@@ -70,7 +70,7 @@ class FedRep(MatchedEffort):
         }
         trained = now.orbits.run(programs, upload=True)
         bodies = {orbit: pair[:b] for orbit, pair in trained.items()}
-        w[:b] = average_at_ground(now, bodies, otherwise=phi)
+        w[:b] = average_at_ground(now, bodies, phi, received)
         hand_out(phi, received, now, sorted(trained))
         for orbit, pair in trained.items():
             model[orbit] = np.concatenate((received[orbit], pair[b:]))

@@ -89,14 +89,20 @@ def hand_out(w: Vector, received: Vector, now: Now, orbits: Sequence[int]) -> No
             received[orbit] = now.orbits.download(orbit, w)
 
 
-def average_at_ground(now: Now, trained: dict[int, Vector], otherwise: Vector) -> Vector:
-    """Upload orbit models and average them by samples (`eq:fedavg_global`).
+def average_at_ground(now: Now, trained: dict[int, Vector], w: Vector, received: Vector) -> Vector:
+    """Upload orbit models and average them by samples (`eq:fedavg_global`); w where there is none.
 
-    Samples of satellites that could not train, for want of time or power, have no weight.
+    An orbit whose aggregation took several rounds started from an older model than w, the one that
+    it received: it contributes its difference. Samples of satellites that could not train, for
+    want of time or power, have no weight.
     """
     orbits = sorted(trained)
-    uploads = [now.orbits.upload(orbit, trained[orbit]) for orbit in orbits]
-    return weighted_mean(uploads, now.orbits.trained_samples[orbits], otherwise)
+    uploads = []
+    for orbit in orbits:
+        model = now.orbits.upload(orbit, trained[orbit])
+        is_newest = np.array_equal(received[orbit], w)
+        uploads.append(model if is_newest else w + (model - received[orbit]))
+    return weighted_mean(uploads, now.orbits.trained_samples[orbits], otherwise=w)
 
 
 def effective_steps(steps: int, momentum: float, shrink: float = 0.0) -> float:
