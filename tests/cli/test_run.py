@@ -196,6 +196,19 @@ def test_bad_input(fedorbit, tmp_path: Path, arguments: list[str], message: str)
     assert not (tmp_path / "runs").exists()  # what cannot start leaves no folder behind
 
 
+@pytest.mark.parametrize(
+    ("links", "message"),
+    [
+        ("causal", 'network.isl = "none" does not limit orbits with run.links = "causal"'),
+        ("physical", "is a first version"),
+    ],
+)
+def test_links_that_mean_less_than_they_say_are_named(fedorbit, links: str, message: str) -> None:
+    changes = ["network.isl=none", f"run.links={links}", "run.rounds=1"]
+    done = fedorbit("run", *SMALL, *(word for change in changes for word in ("-o", change)))
+    assert message in " ".join(done.stderr.split())
+
+
 def test_methods_are_listed(fedorbit) -> None:
     document = json.loads(fedorbit("methods", "--json").stdout)["methods"]
     assert list(document) == [

@@ -256,11 +256,22 @@ def _engine_changes(engine: str | None, ray_address: str | None) -> list[str]:
 
 def _notices(config: Config) -> tuple[str, str]:
     """Return what a user should know before the first round; empty where there is nothing."""
-    routed = (
-        'run.links = "physical" is a first version: orbits do not meet the ground while they '
-        "aggregate; see docs/decisions/015-physical-links.md, Open questions"
-    )
-    return _slow_path_notice(config), routed if config.is_routed else ""
+    return _slow_path_notice(config), _links_notice(config)
+
+
+def _links_notice(config: Config) -> str:
+    """Say what the configured links between satellites mean for the run."""
+    if config.is_routed:
+        return (
+            'run.links = "physical" is a first version: orbits do not meet the ground while they '
+            "aggregate; see docs/decisions/015-physical-links.md, Open questions"
+        )
+    if config.network is not None and config.network.isl != "assumed":
+        return (
+            f'network.isl = "{config.network.isl}" does not limit orbits with run.links = '
+            f'"{config.run.links}": their satellites exchange at once; set run.links = "physical"'
+        )
+    return ""
 
 
 def _slow_path_notice(config: Config) -> str:
