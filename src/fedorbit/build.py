@@ -234,7 +234,7 @@ def isl_mbps(config: Config) -> float | None:
 
 
 def has_rates(config: Config) -> bool:
-    """Tell whether a contact with the ground can be too short for a model."""
+    """Return whether a contact with the ground can be too short for a model."""
     return build_rates(config) != LinkRates()
 
 

@@ -61,7 +61,7 @@ def _import_ray() -> ModuleType:
 
 
 def answers(address: str) -> bool:
-    """Tell whether anybody listens at HOST:PORT."""
+    """Return whether a process listens at HOST:PORT."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S).close()

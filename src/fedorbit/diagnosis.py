@@ -57,7 +57,7 @@ def diagnose(machine: Machine | None = None) -> list[Finding]:
 
 
 def can_run(findings: list[Finding]) -> bool:
-    """Tell whether runs are possible at all."""
+    """Return whether runs are possible at all."""
     return all(finding.state != "problem" for finding in findings)
 
 

@@ -45,5 +45,5 @@ class Hardware:
 
     @property
     def limits(self) -> bool:
-        """Tell whether training can be cut short."""
+        """Return whether training can be cut short."""
         return self.deadline or self.power is not None

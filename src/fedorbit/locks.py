@@ -30,7 +30,7 @@ def locked(path: Path, patience_s: float = 0.0) -> Iterator[bool]:
 
 
 def is_locked(path: Path) -> bool:
-    """Tell whether some process holds the lock; nothing is written."""
+    """Return whether some process holds the lock; nothing is written."""
     try:
         with _opened(path, os.O_RDONLY) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

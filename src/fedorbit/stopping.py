@@ -111,7 +111,7 @@ def is_command_line() -> bool:
 
 @contextmanager
 def listening_again() -> Iterator[None]:
-    """Let one more signal through where the command line already ignores them."""
+    """Accept one more signal where the command line already ignores them."""
     with _handlers(stop_once if _received else None):
         yield
 

@@ -54,7 +54,7 @@ def module_of(name: str) -> str | None:
 
 
 def is_allowed(module: str) -> bool:
-    """Tell whether a module, or a package around it, is allowed."""
+    """Return whether a module, or a package around it, is allowed."""
     packages = module.split(".")
     around = {".".join(packages[: depth + 1]) for depth in range(len(packages))}
     return not around.isdisjoint(allowed_code())

@@ -15,7 +15,7 @@ EXIT_CANNOT_RUN = 1
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Say who trains on this machine and why, and what is missing.
+    """Check the installation: backend, hardware, extras, datasets.
 
     [bold]ok[/bold] is as it should be, [bold]absent[/bold] is an option that is not there,
     [bold]notice[/bold] costs time or space, and a [bold]problem[/bold] makes runs impossible. Only

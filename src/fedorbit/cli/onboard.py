@@ -7,7 +7,7 @@ from fedorbit.cli.output import Column, Table, stdout
 
 
 def print_onboard(summaries: Sequence[dict[str, Any]]) -> None:
-    """Say how long rounds take on board, what was cut, and which contacts are long enough."""
+    """Tables of time on board: length of rounds, cut epochs, contacts that are long enough."""
     clocked = [row for row in summaries if "onboard" in row]
     if clocked:
         _print_clocks(clocked)

@@ -75,7 +75,7 @@ class Linked:
 
 
 def is_linked(settings: Config) -> bool:
-    """Tell whether a configuration asks for links between satellites from geometry."""
+    """Return whether a configuration asks for links between satellites from geometry."""
     return settings.network is not None and settings.network.isl == "line-of-sight"
 
 

@@ -173,7 +173,7 @@ def orbits(
 
 
 def _print_clip(shown: Clip) -> None:
-    """Say what part of the schedule the CZML document has."""
+    """Print which part of the schedule the CZML document covers."""
     hours, all_hours = shown.duration_s / 3600.0, shown.horizon_s / 3600.0
     part = f"the first {hours:.1f} of {all_hours:.1f} h" if shown.is_cut else f"{hours:.1f} h"
     stdout.print(f"The CZML document has {part}, a position every {shown.step_s} s.")

@@ -47,7 +47,7 @@ def print_toml(text: str) -> None:
 
 
 def printable(text: str) -> bool:
-    """Tell whether standard output can show every character."""
+    """Return whether standard output can show every character."""
     try:
         text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
@@ -135,7 +135,7 @@ class Table:
 
 
 def print_files(files: Sequence[Path]) -> None:
-    """Say which files were written."""
+    """Print which files were written."""
     if files:
         stdout.print("Wrote " + ", ".join(str(file) for file in files), soft_wrap=True)
 

@@ -43,7 +43,7 @@ JSON_KEYS = (
 
 
 class Tracker(StrEnum):
-    """Who can be told of a run."""
+    """Trackers that a run can log to."""
 
     TENSORBOARD = "tensorboard"
     MLFLOW = "mlflow"
@@ -260,7 +260,7 @@ def _notices(config: Config) -> tuple[str, str]:
 
 
 def _links_notice(config: Config) -> str:
-    """Say what the configured links between satellites mean for the run."""
+    """Describe what the configured links between satellites mean for the run."""
     if config.is_routed:
         return (
             'run.links = "physical" is a first version: orbits do not meet the ground while they '
@@ -275,7 +275,7 @@ def _links_notice(config: Config) -> str:
 
 
 def _slow_path_notice(config: Config) -> str:
-    """Tell a user who did not ask for PyTorch that it trains, and why."""
+    """Explain why PyTorch trains where it was not asked for; empty if the kernel does."""
     from fedorbit.learning.backends import missed_kernel  # imports PyTorch
 
     engine = config.engine

@@ -136,7 +136,7 @@ def status(
     allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell which runs of a study are done, running, interrupted, failed or missing.
+    """List which runs of a study are done, running, interrupted, failed or missing.
 
     [bold]Examples[/bold]
 

@@ -185,7 +185,7 @@ def flat_settings(values: Mapping[str, Any], *, number_lists: bool = True) -> Va
 
 
 def changes_results(key: str) -> bool:
-    """Tell whether a setting can change a result: how a run is executed and tracked cannot.
+    """Return whether a setting can change a result: how a run is executed and tracked cannot.
 
     Of the engine's settings the backend can: kernel and PyTorch round differently.
     """

@@ -36,7 +36,7 @@ def entries_of(stations: Any) -> Any:
 
 
 def is_network(entry: Any) -> bool:
-    """Tell whether an entry is a network: its name, or a table that has it."""
+    """Return whether an entry is a network: its name, or a table that has it."""
     return isinstance(entry, str) or (isinstance(entry, Mapping) and "network" in entry)
 
 

@@ -404,7 +404,7 @@ class Config(Section):
 
     @property
     def is_routed(self) -> bool:
-        """Tell whether satellites of an orbit exchange models over contacts of the plan alone."""
+        """Return whether satellites of an orbit exchange models over contacts of the plan alone."""
         isl = "assumed" if self.network is None else self.network.isl
         return self.run.links == "physical" and isl != "assumed"
 
@@ -431,7 +431,7 @@ class Config(Section):
     @model_validator(mode="before")
     @classmethod
     def _default_choices(cls, values: Any) -> Any:
-        """Let a file leave out `kind` and `scheme`: the paper's are walker and dirichlet."""
+        """Fill in `kind` and `scheme` where a file leaves them out: walker and dirichlet."""
         if isinstance(values, dict):
             values = spelled_out(values)
             for section, (key, choice) in CHOICES.items():

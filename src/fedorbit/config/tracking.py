@@ -8,7 +8,7 @@ from fedorbit.config.section import Section
 
 
 class TrackingSection(Section):
-    """Who else is told of a run while it goes on; nothing here changes a result."""
+    """Trackers that log a run while it continues; nothing here changes a result."""
 
     tensorboard: bool = Field(False, description="event files in the run's folder")
     mlflow: bool = Field(False, description="an MLflow run per method")

@@ -91,7 +91,7 @@ def dataset_folder(name: str, root: Path | None = None) -> Path:
 
 
 def is_prepared(name: str, root: Path | None = None) -> bool:
-    """Tell whether a dataset of this name has been written, whatever its state."""
+    """Return whether a dataset of this name has been written, whatever its state."""
     return (dataset_folder(name, root) / "dataset.json").is_file()
 
 

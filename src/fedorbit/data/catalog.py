@@ -377,7 +377,7 @@ def open_dataset(name: str) -> Dataset:
 
 
 def takes_coordinates(dataset: Dataset) -> bool:
-    """Tell whether a dataset could have been prepared with coordinates."""
+    """Return whether a dataset could have been prepared with coordinates."""
     source = SOURCES.get(dataset.description["source"])
     return source is not None and "geo" in source.options
 
@@ -416,7 +416,7 @@ def _downloaded(source: Source) -> Path | None:
 
 
 def _no_input(source: Source) -> str:
-    """Say how to come by the files of a source."""
+    """Describe how to obtain the files of a source."""
     name = source.info.name
     if not source.downloads:
         return f"source {name} needs a path; run `fedorbit data prepare {name} --source PATH`"

@@ -402,7 +402,7 @@ def _refuse_undecodable(path: Path, member: str) -> None:
 
 
 def _is_hidden(parts: tuple[str, ...]) -> bool:
-    """Tell what file managers leave behind: `.DS_Store`, `._x.jpg`, `__MACOSX`."""
+    """Return whether a file manager left it behind: `.DS_Store`, `._x.jpg`, `__MACOSX`."""
     return any(part.startswith(".") or part == "__MACOSX" for part in parts)
 
 

@@ -1,4 +1,4 @@
-"""Who holds which sample: splits into training and test, and partitions over satellites.
+"""Splits of samples into training and test, and their partitions over satellites.
 
 Each scheme is a small class with its parameters and one method, `deal`. Training samples go to
 satellites, test samples to orbits, by the same drawn shares; every sample goes to exactly one, or

@@ -150,7 +150,7 @@ def _dataset(file: Any, path: Path, name: str, row_shape: tuple[int, ...], limit
 
 
 def _lies_elsewhere(dataset: Any) -> bool:
-    """Tell whether the values of a dataset lie in other files."""
+    """Return whether the values of a dataset lie in other files."""
     import h5py
 
     return isinstance(dataset, h5py.Dataset) and bool(dataset.external or dataset.is_virtual)

@@ -7,7 +7,7 @@ exchanges (intra-orbit rounds) one follows the other. What is trained depends on
 it is computed as the cycle begins, and handed over when the cycle has ended: until then the result
 is under way and part of a checkpoint, and the orbit begins nothing else.
 
-A satellite that is lost before the end takes the cycle with it: the others would wait in vain.
+A satellite that is lost before the end takes the cycle with it: its messages never arrive.
 """
 
 import math
@@ -109,14 +109,14 @@ class Aggregations:
         self.routes.carry(members, self._since_s(t, orbit), self.routes.ground[:1], size_bytes)
 
     def reaches_ground(self, t: int, members: Sequence[int], since_s: float) -> bool:
-        """Tell whether something that an orbit has since a moment of slot t gets down in it."""
+        """Return whether something that an orbit has since a moment of slot t gets down in it."""
         arrival_s = self.routes.arrival_s(members, since_s, self.routes.ground[:1])
         return bool((arrival_s < (t + 1) * self._slot_s).any())
 
     # --- Cycles ---------------------------------------------------------------------------------
 
     def is_busy(self, orbit: int) -> bool:
-        """Tell whether an orbit has a cycle under way, or a result that was not handed over."""
+        """Return whether an orbit has a cycle under way, or a result that was not handed over."""
         return any(one.orbit == orbit for one in self._under_way)
 
     def _since_s(self, t: int, orbit: int) -> float:

@@ -219,5 +219,5 @@ class Now:
         return self.fleet.training.finished(self.t)
 
     def is_busy(self, satellite: int) -> bool:
-        """Tell whether a satellite has a job under way, or a finished one not collected yet."""
+        """Return whether a satellite has a job under way, or a finished one not collected yet."""
         return self.fleet.training.is_busy(satellite)

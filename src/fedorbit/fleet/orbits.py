@@ -78,7 +78,7 @@ class OrbitTier:
         return [orbit for orbit in self._in_contact if self._is_free(orbit)]
 
     def _is_free(self, orbit: int) -> bool:
-        """Tell whether an orbit has a model that it can send to the ground in this slot."""
+        """Return whether an orbit has a model that it can send to the ground in this slot."""
         cycles = self.fleet.aggregations
         if cycles is None:
             return True
@@ -87,7 +87,7 @@ class OrbitTier:
         return orbit not in cycles.handed or self._reaches_ground(cycles.handed[orbit], cycles)
 
     def _reaches_ground(self, one: Aggregation, cycles: Aggregations) -> bool:
-        """Tell whether the result of a cycle can be on the ground in this slot."""
+        """Return whether the result of a cycle can be on the ground in this slot."""
         if not self.fleet.visible[self.t, one.orbit]:
             return False
         since_s = max(one.end_s, self.t * self.fleet.round_s)

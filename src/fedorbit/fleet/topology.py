@@ -43,7 +43,7 @@ class Topology:
     # --- Nodes ----------------------------------------------------------------------------------
 
     def is_server(self, node: int) -> bool:
-        """Tell a server from a satellite."""
+        """Return whether a node is a server, not a satellite."""
         return node >= self.satellites
 
     def orbit_of(self, node: int) -> int | None:
@@ -51,7 +51,7 @@ class Topology:
         return None if self.is_server(node) else int(self._orbit_of_satellite[node])
 
     def active(self, slots: int | Ints, node: int) -> Flags:
-        """Tell in which of the slots a node is active; servers always are."""
+        """Return in which of the slots a node is active; servers always are."""
         if self.is_server(node):
             return np.ones(np.shape(slots), dtype=np.bool_)
         return self._activity.active(slots, node)
@@ -113,7 +113,7 @@ class Topology:
     # --- Slot by slot ---------------------------------------------------------------------------
 
     def linked(self, slots: int | Ints, a: int, b: int) -> Flags:
-        """Tell in which of the slots two nodes have a link."""
+        """Return in which of the slots two nodes have a link."""
         if self._is_lasting(a, b):
             return np.asarray(self.active(slots, a) & self.active(slots, b))
         begins_s, ends_s = self._contacts.between(a, b)
@@ -150,7 +150,7 @@ class Topology:
         return np.unique(np.column_stack((plan.first[isl], plan.second[isl])), axis=0)
 
     def _is_lasting(self, a: int, b: int) -> bool:
-        """Tell whether a link depends on nothing but that its nodes are active."""
+        """Return whether a link depends on nothing but that its nodes are active."""
         if self.is_server(a) or self._assumed_isl:
             return self.orbit_of(a) == self.orbit_of(b)
         return a == b

@@ -303,11 +303,11 @@ class Training:
         return sorted(ended, key=lambda work: (work.end_s, work.satellite))
 
     def _has_ended(self, work: Finished, t: int) -> bool:
-        """Tell whether a job has ended by the beginning of slot t."""
+        """Return whether a job has ended by the beginning of slot t."""
         return work.end_s <= t * self._round_s and work.begun < t
 
     def is_busy(self, satellite: int) -> bool:
-        """Tell whether a satellite has a job under way, or one whose result was not collected."""
+        """Return whether a satellite has a job under way, or one whose result was not collected."""
         return any(begun.work.satellite == satellite for begun in self._under_way)
 
     # --- Checkpoints ----------------------------------------------------------------------------

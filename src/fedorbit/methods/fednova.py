@@ -24,34 +24,28 @@ Satellites without steps, for want of time or power, have no share. A_l travels 
 one value more.
 """
 
-from typing import Any, ClassVar
+from itertools import repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from fedorbit.errors import ModelError
-from fedorbit.fleet import Fleet, Now
+from fedorbit.fleet import Now
 from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import PLAIN, Rule, Sgd
-from fedorbit.methods.base import Family, State
-from fedorbit.methods.effort import MatchedEffort
+from fedorbit.methods.base import State
+from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.steps import effective_steps, hand_out, load_launched, train_orbit
 
 
-class FedNova(MatchedEffort):
+class FedNova(FedAvg):
     """FedAvg of normalised updates."""
 
-    family: ClassVar[Family] = "global"
-
     mu: float = Field(0.0, ge=0, description="strength of FedProx's proximal term; 0: none")
-
-    def start(self, fleet: Fleet) -> State:
-        """All orbits have w(0)."""
-        w = fleet.initial_model()
-        return {"global": w, "received": np.tile(w, (fleet.orbits, 1))}
 
     def round(self, state: State, now: Now) -> State:
         """Train orbits from the global model and take the normalised mean."""
@@ -60,21 +54,21 @@ class FedNova(MatchedEffort):
         hand_out(w, received, now, orbits)
         programs = {orbit: self._train(now, orbit, received[orbit]) for orbit in orbits}
         trained = now.orbits.run(programs, upload=True)
-        uploads, steps, samples, starts = [], [], [], []
+        uploads, steps, samples = [], [], []
         for orbit in sorted(trained):
-            y, a, n, start = trained[orbit]
+            y, a, n = trained[orbit]
             sent = now.orbits.upload(orbit, np.append(y, np.float32(a)))
             uploads.append(sent[:-1])
             steps.append(float(sent[-1]))
             samples.append(n)
-            starts.append(start)  # the ground's own, as it was sent
+        starts = received[sorted(trained)]
         w, _ = normalised_mean(w, uploads, steps, np.array(samples), starts)
         if trained:
             hand_out(w, received, now, now.orbits.reachable)
         return {"global": w, "received": received}
 
-    def _train(self, now: Now, orbit: int, w: Vector) -> Program[tuple[Vector, float, int, Vector]]:
-        """Return y_l and A_l of an orbit, the samples behind them, and the model at the start."""
+    def _train(self, now: Now, orbit: int, w: Vector) -> Program[tuple[Vector, float, int]]:
+        """Return y_l and A_l of an orbit, and the samples behind them."""
         anchor, total, trained_samples = w, 0.0, 0
 
         def rule(satellite: int) -> Rule:
@@ -92,7 +86,7 @@ class FedNova(MatchedEffort):
 
         work = self.work(orbit, now)
         y = yield from train_orbit(now, orbit, w, work, rule=rule, combine=combine)
-        return y, total, trained_samples, w
+        return y, total, trained_samples
 
     def _effective_steps(self, steps: int, now: Now) -> float:
         """Return a(tau); refuse a pull so strong that the model swings beyond its start."""
@@ -104,17 +98,13 @@ class FedNova(MatchedEffort):
             )
         return a
 
-    def models(self, state: State) -> Vector:
-        """Every orbit uses the global model it received last."""
-        return state["received"]
-
 
 def normalised_mean(
     start: Vector,
     models: list[Vector],
     steps: list[float],
     samples: NDArray[Any],
-    starts: list[Vector] | None = None,
+    starts: Vector | None = None,
 ) -> tuple[Vector, float]:
     """Return start - A sum p (start - model) / a with A = sum p a, and A; p over those with steps.
 
@@ -127,8 +117,8 @@ def normalised_mean(
     shares /= shares.sum()
     total = float(shares @ steps)
     moved = np.zeros(start.shape)
-    starts = [start] * len(models) if starts is None else starts
-    for origin, model, a, p in zip(starts, models, steps, shares, strict=True):
+    origins = repeat(start, len(models)) if starts is None else iter(starts)
+    for origin, model, a, p in zip(origins, models, steps, shares, strict=True):
         if p:
             moved += (p / a) * (origin.astype(np.float64) - model)
     return (start - total * moved).astype(np.float32), total

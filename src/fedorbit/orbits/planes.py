@@ -27,7 +27,7 @@ Drifting = Literal["leave-out", "keep", "refuse"]
 
 SHELL_SHARE, SHELL_PLANE_SHARE = 0.02, 0.1
 """A shell has at least this part of the file's satellites, and its typical plane this part of those
-of the file's typical plane: batches on their way up are smaller, and single satellites lonelier."""
+of the file's typical plane: batches on their way up are smaller, and have fewer in a plane."""
 PLANE_SHARE = 0.15
 """A plane has at least this part of the satellites of its shell's typical plane."""
 OFF_PLANE_SHARE = 0.25

@@ -2,7 +2,7 @@
 
 Neighbours are those that follow each other along the orbit. If they do not see each other, no two
 satellites of the orbit do, since all others are farther apart. In circular orbits the answer never
-changes; real satellites drift and breathe, so moments of one revolution are looked at.
+changes; real satellites drift and their heights vary, so moments of one revolution are sampled.
 """
 
 from collections.abc import Sequence
@@ -118,7 +118,7 @@ def _following(constellation: Constellation) -> Ints:
 
 
 def ring_sentence(found: Sequence[Ring], max_range_km: float | None, degree: str) -> str | None:
-    """Say in a sentence whether satellites of an orbit see each other; None if all are alone."""
+    """Describe whether satellites of an orbit see each other; None if all are alone."""
     several = [ring for ring in found if ring.satellites > 1]
     if not several:
         return None

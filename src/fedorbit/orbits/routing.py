@@ -277,7 +277,7 @@ class _Search:
 def round_trips(
     plan: ContactPlan, hop_times: HopTimes, orbit_of_satellite: Ints, rounds: int, round_s: float
 ) -> NDArray[np.bool_]:
-    """Tell in which rounds a message can go from a server to an orbit and back, `[round, orbit]`.
+    """Return in which rounds a message can go from a server to an orbit and back, `[round, orbit]`.
 
     Over any number of hops, to any satellite of the orbit, all within the round.
     """

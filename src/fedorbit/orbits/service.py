@@ -38,7 +38,7 @@ class Service:
     """What rates make of a schedule."""
 
     in_view: Schedule
-    """Who is in view, served or not."""
+    """Orbits in view, served or not."""
     contact_s: Floats
     """Seconds of contact `[round, orbit]`."""
     exchange_s: float
@@ -62,7 +62,7 @@ class Service:
         return float(np.where(self.in_view.visible, self.contact_s, 0.0).max(initial=0.0))
 
     def summary(self) -> dict[str, Any]:
-        """Tell how many rounds in view are long enough for a model, over the horizon."""
+        """Return how many rounds in view are long enough for a model, over the horizon."""
         return {
             "exchange_s": self.exchange_s,
             "longest_contact_s": self.longest_contact_s,

@@ -85,7 +85,7 @@ def _begins(
     is_first: NDArray[np.bool_],
     is_last: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
-    """Tell at which grid points a pass begins, from margins `[place, step]` around each.
+    """Return at which grid points a pass begins, from margins `[place, step]` around each.
 
     A place is covered where its margin, the cosine of its distance minus that of the swath's edge,
     is at least 0.

@@ -3,7 +3,7 @@
 Terminals are assigned at the points of the time grid, in order:
 
 1. A link that geometry has ended frees its terminals. A link that is still possible is kept, even
-   if a nearer partner has come: a terminal that has found its partner does not look for another.
+   if a nearer partner has come: a link in use is not given up.
 2. Free terminals link within the plane, nearest pairs first: a satellite has at most one such link
    ahead and one behind, which makes a ring of evenly spaced satellites.
 3. Terminals still free link across planes, nearest pairs first.

@@ -96,7 +96,7 @@ class HeadlineRow:
 
     @property
     def is_finished(self) -> bool:
-        """Tell whether all seeds are done."""
+        """Return whether all seeds are done."""
         return self.finished == len(self.seeds)
 
     def as_json(self) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def table(
 
 
 def scrolling(content: Html, caption: str) -> Html:
-    """Let content scroll sideways, with the keyboard too."""
+    """Wrap content so that it scrolls sideways, with the keyboard too."""
     return tag("div", content, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 

@@ -41,7 +41,7 @@ def onboard_values(
 
 
 def time_in_words(setting: Setting) -> str:
-    """Say how long the longest round of each series takes."""
+    """Describe how long the longest round of each series takes."""
     told = (
         f"{series.label} up to {max(longest):.1f} s in orbit {longest.index(max(longest))}"
         for series in begun(setting)
@@ -51,7 +51,7 @@ def time_in_words(setting: Setting) -> str:
 
 
 def charge_in_words(setting: Setting) -> str:
-    """Say how empty the batteries of each series get."""
+    """Describe how empty the batteries of each series get."""
     told = (
         f"{series.label} down to {100.0 * min(lowest):.1f} % in orbit {lowest.index(min(lowest))}"
         for series in begun(setting)

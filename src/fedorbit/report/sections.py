@@ -22,7 +22,7 @@ COLUMNS = (
 
 
 def notes(comparison: Comparison) -> Html | None:
-    """Say what is unfinished or missing."""
+    """List what is unfinished or missing."""
     if not comparison.notes:
         return None
     items = [tag("li", note) for note in comparison.notes]

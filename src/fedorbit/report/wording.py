@@ -29,7 +29,7 @@ def title(comparison: Comparison) -> str:
 
 
 def summary_line(comparison: Comparison) -> str:
-    """Say in one line what was run."""
+    """Describe in one line what was run."""
     configs = [setting.run.config for setting in comparison.settings]
     seeds = sorted(
         {r.run.seed for s in comparison.settings for series in s.series for r in series.replicates}

@@ -172,7 +172,7 @@ def _record(world: World, now: Now, evaluated: Record, clock: float) -> Record:
 
 
 def _isl_summary(world: World) -> dict[str, Any]:
-    """Say what links between satellites are, where that is a question."""
+    """Describe the links between satellites, where they are physical."""
     config = world.config
     if config.run.links != "physical":
         return {}

@@ -114,7 +114,7 @@ class World:
 
     @contextmanager
     def engine(self) -> Iterator[Engine]:
-        """Lend the engine that the configuration names; at the end it stops whatever it does."""
+        """Yield the engine that the configuration names, and stop it afterwards."""
         section, trainer = self.config.engine, self.trainer()
         if section.kind == "local":
             local = LocalEngine(trainer, self.data, self.config.seed, section.workers)

@@ -101,7 +101,7 @@ def _runs_below(source: Path) -> list[Path]:
 
 
 def _answers(folder: Path, cell: Cell) -> bool:
-    """Tell whether a folder holds a cell's run, finished and with the same settings."""
+    """Return whether a folder holds a cell's run, finished and with the same settings."""
     if not (method_folder(folder, cell.method) / SUMMARY).exists():
         return False
     refuse_links(folder)

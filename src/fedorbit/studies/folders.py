@@ -92,7 +92,7 @@ def run_lock(out: Path, slug: str) -> AbstractContextManager[bool]:
 
 
 def is_locked(out: Path, slug: str) -> bool:
-    """Tell whether some process does a run now."""
+    """Return whether some process does a run now."""
     return locks.is_locked(_lock_file(out, slug))
 
 

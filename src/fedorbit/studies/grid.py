@@ -144,7 +144,7 @@ def _load(where: str, base: str, overrides: list[str]) -> Config:
 
 
 def _normalised(config: Config, where: str) -> Config:
-    """Say equal things in one way: no other method's parameters, none at its default.
+    """Write equal settings in one way: no other method's parameters, none at its default.
 
     So cells that compute the same have the same configuration, and share a run.
     """
@@ -221,6 +221,6 @@ def _lookup(config: Config, key: str) -> Any:
 
 
 def _told(point: Mapping[str, Scalar]) -> str:
-    """Say which cell it is, for messages."""
+    """Name the cell, for messages."""
     names = {key: name for name, key in SHORT.items()}
     return ", ".join(f"{names.get(key, short_key(key))} {value}" for key, value in point.items())

@@ -145,7 +145,7 @@ class _Worker:
         return Ended(answer["folder"], answer["state"])
 
     def stop(self) -> None:
-        """Let it stop: its run keeps a checkpoint."""
+        """Stop it; its run keeps a checkpoint."""
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):
             self.process.stdin.close()
@@ -158,7 +158,7 @@ class _Worker:
         return code
 
     def describe_death(self) -> str:
-        """Say how the process ended."""
+        """Describe how the process ended."""
         code = self.wait()
         if code == -signal.SIGKILL:
             return "its process was killed, perhaps for want of memory; try fewer --jobs"

@@ -36,7 +36,7 @@ Watcher = Callable[[StudyProgress], None]
 
 
 def status(study: Study, out: Path | str | None = None) -> list[RunState]:
-    """Tell how far every run is."""
+    """Return the progress of every run."""
     folder = Path(out) if out is not None else study.default_out
     folders.refuse_other_configurations(folder, study.runs)
     return [state_of(folder, cell) for cell in study.runs]

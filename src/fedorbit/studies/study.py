@@ -210,7 +210,7 @@ def _quick(file: StudyFile) -> StudyFile:
 def _overridden(
     file: StudyFile, overrides: Sequence[str], seeds: Sequence[int] | None
 ) -> StudyFile:
-    """Let overrides of axes select among values or take their place, and keep the others."""
+    """Apply overrides: those of axes select among values or replace them, others are kept."""
     names = {key for axes in (file.common, *file.grid) for key in axes}
     axes: dict[str, Any] = {}
     others = []

@@ -39,7 +39,7 @@ def assert_alike(first: Snapshot, second: Snapshot) -> None:
 
 
 def differ(first: Snapshot, second: Snapshot) -> bool:
-    """Tell whether anything has learned another model, also if it is still under way."""
+    """Return whether anything has learned another model, also if it is still under way."""
     return any(
         not np.array_equal(one[key], other[key])
         for one, other in ((first.state, second.state), (first.arrays, second.arrays))

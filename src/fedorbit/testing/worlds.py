@@ -139,7 +139,7 @@ def linked_in_turn(orbit_of_satellite: NDArray[np.int64], slots: int, slot_s: fl
 
 @contextmanager
 def fleet_of(world: World, workers: int = 1, needs: Needs = ONE_MODEL) -> Iterator[Fleet]:
-    """Lend a fleet for a while."""
+    """Yield a fleet, and close its engine afterwards."""
     engine = LocalEngine(world.trainer(), world.data, world.config.seed, workers)
     try:
         yield world.fleet(engine, needs)

@@ -92,7 +92,7 @@ class RayEngine:
             raise
 
     def close(self, cancel: bool = False) -> None:
-        """Let the cluster forget the data; whoever joined the cluster leaves it."""
+        """Free the data on the cluster; the process that joined it leaves it."""
         self._workshop.clear()
 
     def _submit(self, task: Task) -> "Future[list[Trained]]":
@@ -126,7 +126,7 @@ class RayEngine:
                 self._look_around()
 
     def _look_around(self) -> None:
-        """Tell a cluster that is lost from one that is busy.
+        """Distinguish a cluster that is lost from one that is busy.
 
         Before Ray does: it ends this process, and what is not in a checkpoint would be gone.
         """

@@ -44,7 +44,7 @@ HDTN_FILE: TypeAdapter[Any] = TypeAdapter(HdtnShape)
 
 
 def is_one(document: Mapping[str, Any]) -> bool:
-    """Tell whether a JSON document is a plan of HDTN, sound or not."""
+    """Return whether a JSON document is a plan of HDTN, sound or not."""
     return "contacts" in document
 
 

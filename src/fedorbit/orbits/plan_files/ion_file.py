@@ -20,7 +20,7 @@ MOMENT = "%Y/%m/%d-%H:%M:%S"
 
 
 def is_one(text: str) -> bool:
-    """Tell whether a text has a command that adds a contact."""
+    """Return whether a text has a command that adds a contact."""
     return re.search(r"^\s*a\s+contact\s", text, re.MULTILINE) is not None
 
 

@@ -132,7 +132,7 @@ class MlflowTracker:
         self._status = "FINISHED"
 
     def end(self) -> None:
-        """Say whether it is over or was stopped."""
+        """Record whether the run has finished or was stopped."""
         if self._run_id:
             self._client.set_terminated(self._run_id, self._status)
 

@@ -78,7 +78,7 @@ class Tracking:
         self._trackers = {}
 
     def catch_up(self, method: str, summary: dict[str, Any]) -> None:
-        """Tell the trackers of a method that is done already; they may have missed some of it."""
+        """Log a method that is done already; they may have missed some of it."""
         self._begin_trackers(method, summary["rounds"], summary["rounds"])
         self._tell(lambda tracker: tracker.finished(summary))
         self._tell(lambda tracker: tracker.end())

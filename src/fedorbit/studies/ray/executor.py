@@ -111,7 +111,7 @@ class RayTasks:
         return len(self._slugs) + len(self._held)
 
     def begin(self, slug: str, waiting: int) -> None:
-        """Let Ray do or go on with a run, wherever there is room."""
+        """Begin or continue a run as a Ray task, wherever there is room."""
         engine = {"kind": "local", "workers": self._resources.cpus}
         order = Order(self._needs.home, self._out, slug, engine, self._needs.datasets)
         if self._returned is not None:

@@ -104,7 +104,7 @@ class Fitness:
 
 
 def inspect(needs: Needs) -> Fitness:
-    """Tell whether this node can do the runs of a study."""
+    """Return whether this node can do the runs of a study."""
     needs.home.settle()
     return Fitness(_obstacle(needs), not kernel.unavailable_reason())
 

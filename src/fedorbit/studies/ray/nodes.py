@@ -75,7 +75,7 @@ def _probe(needs: Needs) -> Iterator[Needs]:
 
 
 def _ask(ray: ModuleType, nodes: Sequence[Node], needs: Needs) -> list[tuple[str, Fitness]]:
-    """Let every node look; one that is lost meanwhile is left out."""
+    """Inspect every node; one that is lost meanwhile is left out."""
     ask = ray.remote(num_cpus=0, max_retries=0)(node.inspect)
     tasks = {
         ask.options(scheduling_strategy=on_node(ray, node["NodeID"])).remote(needs): _name(node)
