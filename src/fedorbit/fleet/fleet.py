@@ -17,6 +17,7 @@ from fedorbit.fleet.aggregation import Aggregations
 from fedorbit.fleet.keeping import Arrays
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, Ledger
 from fedorbit.fleet.network import Links, Network
+from fedorbit.fleet.notes import Notes
 from fedorbit.fleet.now import Now
 from fedorbit.fleet.onboard import ONE_MODEL, Needs, Onboard
 from fedorbit.fleet.roster import Ints, Rosters
@@ -91,6 +92,8 @@ class Fleet:
         self.dark_since = _dark_since(visible, self.launch_round)
         self.ledger = Ledger(epochs=[0] * visible.shape[1])
         """What was spent so far."""
+        self.notes = Notes()
+        """What the method has noted since the last record."""
         self.unlinked_orbits = frozenset(unlinked_orbits)
         self.topology = Topology(
             contacts, orbit_of_satellite, activity, len(visible), round_s, assumed_isl=not routed
@@ -166,6 +169,8 @@ class Fleet:
         moving, payloads = self.network.saved()
         jobs, models = self.training.saved()
         values = {"ledger": self.ledger.saved(), **moving, "jobs": jobs}
+        if notes := self.notes.saved():
+            values["notes"] = notes
         arrays = {**payloads, **models}
         if self.onboard is not None:
             values["onboard"] = self.onboard.saved()
@@ -177,6 +182,7 @@ class Fleet:
     def restore(self, values: dict[str, Any], arrays: Arrays) -> None:
         """Continue from what a checkpoint kept."""
         self.ledger.restore(values["ledger"])
+        self.notes.restore(values.get("notes", {}))
         self.network.restore(values, arrays)
         self.training.restore(values["jobs"], arrays)
         if self.onboard is not None:

@@ -9,6 +9,7 @@ now.train(jobs), now.run(programs)     training within the slot
 now.begin(jobs), now.finished()        training that takes as long as it takes on board
 now.orbits                             the orbit tier of the three-tier methods
     now.orbits.run(programs)               programs of orbits, whose aggregation may take longer
+now.note(staleness=…)                  numbers for the record, such as versions and idle visits
 """
 
 from collections.abc import Mapping, Sequence
@@ -221,3 +222,14 @@ class Now:
     def is_busy(self, satellite: int) -> bool:
         """Return whether a satellite has a job under way, or a finished one not collected yet."""
         return self.fleet.training.is_busy(satellite)
+
+    # --- Records --------------------------------------------------------------------------------
+
+    def note(self, **numbers: float) -> None:
+        """Note numbers by name; a record has their count, mean, maximum and last, since the last.
+
+        Names that several methods share: `version` (aggregations of the global model so far),
+        `staleness` (versions that an update is behind, as it is aggregated), `buffer` (updates that
+        wait at the server), `idle_visit` (1 for each contact with nothing to exchange).
+        """
+        self.fleet.notes.add(numbers)

@@ -16,7 +16,14 @@ from fedorbit.methods.base import Method
 from fedorbit.simulation.checkpoint import Checkpoint, load_newest, save
 from fedorbit.simulation.evaluation import Evaluator, clients, evaluator_of
 from fedorbit.simulation.provenance import provenance
-from fedorbit.simulation.records import Record, RecordFile, headline, read_records, write_summary
+from fedorbit.simulation.records import (
+    Record,
+    RecordFile,
+    headline,
+    noted,
+    read_records,
+    write_summary,
+)
 from fedorbit.simulation.world import World, warn_of_idle_satellites
 from fedorbit.stopping import StopRequested, deaf_to_signals, stopping_on_signals
 
@@ -138,6 +145,7 @@ def _rounds(
                 record = _record(world, now, evaluated, clock)
                 records_bytes = records.append(record)
                 fleet.ledger.start_record()
+                fleet.notes.start_record()
                 if fleet.onboard is not None:
                     fleet.onboard.start_record()
             spent, under_way = fleet.saved()
@@ -167,6 +175,7 @@ def _record(world: World, now: Now, evaluated: Record, clock: float) -> Record:
         **evaluated,
         **now.fleet.ledger.saved(),
         **(onboard.record() if onboard is not None else {}),
+        **now.fleet.notes.record(),
         "seconds": round(time.monotonic() - clock, 3),
     }
 
@@ -194,15 +203,17 @@ def _summary(
     last = fleet.at(done.rounds_done - 1)
     similarity = similarity_coefficient(last.orbits.class_counts[last.orbits.active])
     events = [event.model_dump(exclude_none=True) for event in world.config.events]
+    records = read_records(folder)
     return {
         "method": name,
-        **headline(read_records(folder)),
+        **headline(records),
         "similarity": similarity,
         **method.facts(done.state, last),
         "rounds": done.rounds_done,
         "links": fleet.links,
         **_isl_summary(world),
         **({"events": events} if events else {}),
+        **noted(records),
         **spent,
         "seconds": done.spent["seconds"],
         "to_ground_vs_fedavg": spent["to_ground_bytes"] / fedavg_bytes if fedavg_bytes else None,

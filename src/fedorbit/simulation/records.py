@@ -241,6 +241,24 @@ def headline(records: Sequence[Record]) -> dict[str, Any]:
     }
 
 
+def noted(records: Sequence[Record]) -> dict[str, Any]:
+    """Summarise what a method noted over all records; nothing if it noted nothing."""
+    entries: dict[str, list[dict[str, float]]] = {}
+    for record in records:
+        for name, entry in record.get("noted", {}).items():
+            entries.setdefault(name, []).append(entry)
+    if not entries:
+        return {}
+    return {"noted": {name: _noted_overall(parts) for name, parts in sorted(entries.items())}}
+
+
+def _noted_overall(parts: Sequence[dict[str, float]]) -> dict[str, float]:
+    count = sum(part["count"] for part in parts)
+    total = math.fsum(part["count"] * part["mean"] for part in parts)
+    greatest = max(part["max"] for part in parts)
+    return {"count": count, "mean": total / count, "max": greatest, "last": parts[-1]["last"]}
+
+
 def mean(values: Sequence[float | None]) -> float | None:
     """Mean of what is known; None where nothing is."""
     known = [value for value in values if value is not None]

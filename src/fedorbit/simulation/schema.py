@@ -23,6 +23,16 @@ Sha256 = Annotated[str, MinLen(64)]
 
 
 @with_config(STRICT)
+class NotedShape(TypedDict):
+    """Numbers that a method noted under one name."""
+
+    count: Annotated[int, Gt(0)]
+    mean: float
+    max: float
+    last: float
+
+
+@with_config(STRICT)
 class RecordShape(TypedDict):
     """One evaluated round; lists have one entry per orbit."""
 
@@ -45,6 +55,7 @@ class RecordShape(TypedDict):
     epochs_done: NotRequired[list[Count]]
     charge_lowest: NotRequired[list[float]]
     charge_mean: NotRequired[list[float]]
+    noted: NotRequired[dict[str, NotedShape]]
     seconds: float
 
 
@@ -103,6 +114,7 @@ class SummaryShape(TypedDict):
     links: NotRequired[str]
     isl: NotRequired[str]
     unlinked_orbits: NotRequired[list[Count]]
+    noted: NotRequired[dict[str, NotedShape]]
     samples_trained: NotRequired[Count]
     to_ground_bytes: NotRequired[Count]
     from_ground_bytes: NotRequired[Count]
@@ -341,6 +353,16 @@ class CycleShape(TypedDict):
 
 
 @with_config(STRICT)
+class NoteShape(TypedDict):
+    """Numbers that a method noted under one name since the last record."""
+
+    count: Count
+    total: float
+    greatest: float
+    last: float
+
+
+@with_config(STRICT)
 class SpentShape(TypedDict):
     """The world's part of a checkpoint: what was spent, and what is under way."""
 
@@ -350,6 +372,7 @@ class SpentShape(TypedDict):
     jobs: list[JobShape]
     onboard: NotRequired[TallyShape]
     cycles: NotRequired[list[CycleShape]]
+    notes: NotRequired[dict[str, NoteShape]]
     seconds: float
 
 
