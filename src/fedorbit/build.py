@@ -39,7 +39,7 @@ from fedorbit.orbits.constellation import (
 from fedorbit.orbits.contacts import Contacts, find_contacts
 from fedorbit.orbits.crosslinks import Links, find_links
 from fedorbit.orbits.elements import read_element_sets
-from fedorbit.orbits.places import Place
+from fedorbit.orbits.places import Place, groups_in_sight
 from fedorbit.orbits.plan import ContactPlan, plan_of, with_links
 from fedorbit.orbits.plan_files import Nodes, read_plan
 from fedorbit.orbits.routing import HopTimes, round_trips
@@ -224,8 +224,16 @@ def routed_schedule(
     hop_times = HopTimes.of(
         model_bytes, rates.to_ground_mbps, rates.from_ground_mbps, isl_mbps(config)
     )
-    visible = round_trips(plan, hop_times, orbit_of_satellite, rounds, round_s)
+    groups = build_server_groups(config)
+    visible = round_trips(plan, hop_times, orbit_of_satellite, rounds, round_s, groups)
     return Schedule(round_times_s(rounds, round_s), visible)
+
+
+def build_server_groups(config: Config) -> list[int] | None:
+    """Number the servers by which of them are linked; None if all are, by a backhaul."""
+    if config.network is None or config.network.servers == "backhaul":
+        return None
+    return groups_in_sight(build_places(config))
 
 
 def isl_mbps(config: Config) -> float | None:

@@ -7,7 +7,7 @@ from fedorbit.build import build_constellation, build_places, build_plan, build_
 from fedorbit.config import load_config
 from fedorbit.errors import ConfigError
 from fedorbit.orbits.earth import EARTH_RADIUS_KM
-from fedorbit.orbits.places import Place, PlaceArrays, horizon_dip_deg
+from fedorbit.orbits.places import Place, PlaceArrays, groups_in_sight, horizon_dip_deg
 
 GRAZING_10_KM_DEG = -float(np.degrees(np.arccos((EARTH_RADIUS_KM + 10) / (EARTH_RADIUS_KM + 20))))
 """From 20 km, the lowest line of sight that stays above 10 km."""
@@ -89,3 +89,40 @@ def test_roles_come_from_the_configuration() -> None:
     assert (place.role, place.altitude_km, place.min_elevation_deg) == ("platform", 20.0, 10.0)
     with pytest.raises(ConfigError, match=r"stations.0.role must be one of 'ground', 'platform'"):
         load_config("paper", ["stations.0.role=ship"])
+
+
+def test_platforms_see_each_other_up_to_their_common_horizon() -> None:
+    """At 20 km each sees 4.534 degrees of the surface: 1,008 km of arc apart they just do."""
+    reach_deg = 2 * horizon_dip_deg(20.0)
+    assert reach_deg == pytest.approx(9.07, abs=0.01)
+
+    def groups(*longitudes_deg: float, altitude_km: float = 20.0) -> list[int]:
+        return groups_in_sight(
+            [Place("x", 0.0, lon, altitude_km=altitude_km) for lon in longitudes_deg]
+        )
+
+    assert groups(0.0, reach_deg - 0.001) == [0, 0]
+    assert groups(0.0, reach_deg + 0.001) == [0, 1]
+    assert groups(0.0, 18.0, 9.0) == [0, 0, 0]  # by the one in between
+    assert groups(0.0, 1.0, altitude_km=0.0) == [0, 1]
+    assert groups(0.0, 0.0, altitude_km=0.0) == [0, 0]
+    assert groups(0.0, 180.0, altitude_km=1e9) == [0, 1]  # behind the Earth, however high
+
+
+def test_the_line_of_sight_between_places_clears_the_surface() -> None:
+    """Against the nearest point of many segments to the Earth's centre."""
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        latitude, longitude = rng.uniform(-60, 60, 2), rng.uniform(0, 12, 2)
+        altitude = rng.uniform(0, 40, 2)
+        pair = [
+            Place("x", *place, altitude_km=height)
+            for *place, height in zip(latitude, longitude, altitude, strict=True)
+        ]
+        lat, lon = np.radians(latitude), np.radians(longitude)
+        unit = np.array([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]).T
+        ends_km = unit * (EARTH_RADIUS_KM + altitude)[:, None]
+        share = np.linspace(0.0, 1.0, 20001)[:, None]
+        lowest_km = np.linalg.norm(ends_km[0] + share * (ends_km[1] - ends_km[0]), axis=1).min()
+        if abs(lowest_km - EARTH_RADIUS_KM) > 1e-3:
+            assert (groups_in_sight(pair) == [0, 0]) == (lowest_km > EARTH_RADIUS_KM)

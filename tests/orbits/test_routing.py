@@ -68,6 +68,9 @@ def plans(draw: st.DrawFn) -> ContactPlan:
     )
 
 
+APART = range(SERVERS)
+"""Servers without a link to each other."""
+
 seconds = st.sampled_from([0, 0, 1, 2, 3])
 hop_times = st.builds(HopTimes, seconds, seconds, seconds)
 
@@ -133,7 +136,7 @@ def test_earliest_arrivals_are_those_of_brute_force(
     plan: ContactPlan, times: HopTimes, backhaul: bool, node: int, start: int
 ) -> None:
     expected = brute_force(plan, times, backhaul, node, start)
-    graph = ContactGraph(plan, times, backhaul)
+    graph = ContactGraph(plan, times, None if backhaul else APART)
     found = graph.earliest_arrival(node, float(start))
     assert found.arrival_s.tolist() == expected
     for target in range(NODES):
@@ -153,7 +156,7 @@ def test_earliest_arrivals_are_those_of_brute_force(
 def test_latest_departures_are_in_time_and_a_moment_later_is_not(
     plan: ContactPlan, times: HopTimes, backhaul: bool, node: int, deadline: int
 ) -> None:
-    graph = ContactGraph(plan, times, backhaul)
+    graph = ContactGraph(plan, times, None if backhaul else APART)
     found = graph.latest_departure(node, float(deadline))
     for source in range(NODES):
         latest_s = float(found.departure_s[source])
@@ -183,7 +186,7 @@ def test_latest_departures_are_in_time_and_a_moment_later_is_not(
 def test_many_searches_at_once_are_those_of_one_at_a_time(
     plan: ContactPlan, times: HopTimes, backhaul: bool
 ) -> None:
-    graph = ContactGraph(plan, times, backhaul)
+    graph = ContactGraph(plan, times, None if backhaul else APART)
     starts_s = np.array([7.0, 0.0, 2.5, 19.0])  # in no order
     sources = [3, 0, 5]
     found = graph.arrivals(starts_s, sources)
@@ -222,7 +225,7 @@ def test_servers_without_a_backhaul_are_apart() -> None:
     joined = ContactGraph(plan).earliest_arrival(0, 0.0)
     assert joined.arrival_s.tolist() == [0.0, 3.0, np.inf, np.inf, 1.0, 1.0]
     assert joined.route(1) == [Hop(0, 4, 1.0, 1.0), Hop(5, 1, 3.0, 3.0)]
-    apart = ContactGraph(plan, backhaul=False).earliest_arrival(0, 0.0)
+    apart = ContactGraph(plan, server_groups=range(plan.servers)).earliest_arrival(0, 0.0)
     assert apart.arrival_s.tolist() == [0.0, np.inf, np.inf, np.inf, 1.0, np.inf]
 
 
@@ -245,7 +248,7 @@ def test_permanent_contacts_give_the_shortest_paths_of_a_graph(seed: int) -> Non
     weights[satellites:, :] *= 1.5
     expected = dijkstra(csr_array(weights))
     plan = written(rows, satellites, servers)
-    graph = ContactGraph(plan, times, backhaul=False)
+    graph = ContactGraph(plan, times, range(plan.servers))
     sources = list(range(count))
     forward = np.array([graph.earliest_arrival(k, 10.0).arrival_s for k in sources]) - 10.0
     np.testing.assert_array_equal(forward, expected)
@@ -461,3 +464,31 @@ def test_round_trips_over_contacts_with_servers_are_the_contacts() -> None:
     found = round_trips(plan, HopTimes(), np.array([0, 0, 1, 1]), 4, 2.0)
     expected = [[False, False], [True, False], [True, True], [False, False]]
     assert found.tolist() == expected
+
+
+@settings(max_examples=50, deadline=None)
+@given(**cases, others=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 12)), max_size=3))
+def test_sources_may_have_a_message_at_different_moments(
+    plan: ContactPlan,
+    times: HopTimes,
+    backhaul: bool,
+    node: int,
+    others: list[tuple[int, int]],
+) -> None:
+    starts = [(node, 4), *others]
+    graph = ContactGraph(plan, times, None if backhaul else APART)
+    single = [graph.earliest_arrival(source, float(start)).arrival_s for source, start in starts]
+    together = graph.earliest_arrival(
+        [source for source, _ in starts], [float(start) for _, start in starts]
+    )
+    np.testing.assert_array_equal(together.arrival_s, np.min(single, axis=0))
+
+
+def test_servers_of_a_group_share_what_they_receive() -> None:
+    """Satellite 0 meets server 4, satellite 1 later server 5: the message needs their link."""
+    plan = written([(0, 4, 1.0, 2.0), (1, 5, 3.0, 4.0)])
+    linked = ContactGraph(plan, server_groups=[7, 7]).earliest_arrival(0, 0.0)
+    assert linked.arrival_s[1] == 3.0
+    apart = ContactGraph(plan, server_groups=[7, 3]).earliest_arrival(0, 0.0)
+    assert apart.arrival_s[[1, 5]].tolist() == [np.inf, np.inf]
+    assert apart.arrival_s[4] == 1.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedorbit.build import build_plan
+from fedorbit.build import build_plan, build_server_groups
 from fedorbit.cli.output import Column, Table, printable, stdout
 from fedorbit.config import Config
 from fedorbit.config.network import NetworkSection
@@ -115,8 +115,9 @@ def _news(
         longer = schedule.model_copy(update={"rounds": 2 * schedule.rounds})
         doubled = settings.model_copy(update={"schedule": longer})
         plan = build_plan(doubled, constellation, progress)
-    direct = ContactGraph(plan.with_servers, hop_times)
-    linked = ContactGraph(plan, hop_times)
+    groups = build_server_groups(settings)
+    direct = ContactGraph(plan.with_servers, hop_times, groups)
+    linked = ContactGraph(plan, hop_times, groups)
     starts_s = _starts_s(plan, schedule.rounds, schedule.round_s)
     orbit = constellation.orbit_of_satellite
     return News(

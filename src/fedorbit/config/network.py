@@ -1,4 +1,4 @@
-"""Links between satellites: `[network]`."""
+"""Links between satellites, and between servers: `[network]`."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from fedorbit.config.section import Section
 
 
 class NetworkSection(Section):
-    """Which links there are between satellites; their rates are in `[link_rates]`."""
+    """Which links exist between satellites, and between servers; rates are in `[link_rates]`."""
 
     isl: Literal["assumed", "line-of-sight", "none"] = Field(
         "assumed",
@@ -29,4 +29,9 @@ class NetworkSection(Section):
     )
     max_rate_deg_s: float = Field(
         0.0, ge=0, le=360, description="fastest turn of the line of sight; 0: no limit"
+    )
+    servers: Literal["backhaul", "line-of-sight"] = Field(
+        "backhaul",
+        description="links between servers; line-of-sight: those that see each other, and the "
+        "global model is with the first. Needs physical links and another isl than assumed",
     )

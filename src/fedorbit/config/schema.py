@@ -402,6 +402,17 @@ class Config(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _servers_in_sight_need_routes(self) -> Self:
+        """Without routes, what one server has received all of them have."""
+        if self.network is not None and self.network.servers != "backhaul" and not self.is_routed:
+            raise ValueError(
+                f'network.servers = "{self.network.servers}" needs run.links = "physical" and '
+                f'network.isl = "line-of-sight" or "none", got "{self.run.links}" and '
+                f'"{self.network.isl}"'
+            )
+        return self
+
     @property
     def is_routed(self) -> bool:
         """Return whether satellites of an orbit exchange models over contacts of the plan alone."""

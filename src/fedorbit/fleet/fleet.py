@@ -5,8 +5,9 @@
 cycles of orbits, charges) and what was spent belong to the fleet, and to its part of a checkpoint.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,7 @@ class Fleet:
         rates: LinkRates = UNLIMITED,
         isl_mbps: float | None = None,
         routed: bool = False,
+        server_groups: Sequence[int] | None = None,
         unlinked_orbits: Collection[int] = (),
         hardware: Hardware | None = None,
         needs: Needs = ONE_MODEL,
@@ -80,7 +82,8 @@ class Fleet:
         """`visible[slot, orbit]`; `contacts`: of active satellites; `seed`: for channels.
 
         `routed`: satellites of an orbit have no links but contacts, of `isl_mbps`. Otherwise those
-        of `unlinked_orbits` are assumed to have links that do not exist.
+        of `unlinked_orbits` are assumed to have links that do not exist. `server_groups`: servers
+        with the same number are linked; all unless given.
         """
         self.layout, self.plan, self.links, self.tau_max = layout, plan, links, tau_max
         self.orbit_of_satellite, self.round_s = orbit_of_satellite, round_s
@@ -96,25 +99,31 @@ class Fleet:
         """What the method has noted since the last record."""
         self.unlinked_orbits = frozenset(unlinked_orbits)
         self.topology = Topology(
-            contacts, orbit_of_satellite, activity, len(visible), round_s, assumed_isl=not routed
+            contacts,
+            orbit_of_satellite,
+            activity,
+            len(visible),
+            round_s,
+            assumed_isl=not routed,
+            server_groups=server_groups,
         )
+        isl_mbps = isl_mbps if routed else None
         self.network = Network(
             self.topology,
             links=links,
             rates=rates,
-            isl_mbps=isl_mbps if routed else None,
+            isl_mbps=isl_mbps,
             seed=seed,
             ledger=self.ledger,
         )
         self.aggregations: Aggregations | None = None
         """Cycles of orbits, where they take time."""
+        size_bytes = BYTES_PER_PARAMETER * layout.size
+        self._hop_times = HopTimes.of(
+            size_bytes, rates.to_ground_mbps, rates.from_ground_mbps, isl_mbps
+        )
         if routed:
-            size_bytes = BYTES_PER_PARAMETER * layout.size
-            hop_times = HopTimes.of(
-                size_bytes, rates.to_ground_mbps, rates.from_ground_mbps, isl_mbps
-            )
-            routes = Routes(contacts, hop_times, self.topology, self.ledger)
-            self.aggregations = Aggregations(routes, activity, self.satellites, round_s)
+            self.aggregations = Aggregations(self.routes, activity, self.satellites, round_s)
         self.onboard: Onboard | None = None
         """Clocks and batteries, where the configuration has them."""
         if hardware is not None:
@@ -145,6 +154,11 @@ class Fleet:
     def servers(self) -> range:
         """Node numbers of the servers."""
         return range(self.satellites, self.satellites + self.topology.servers)
+
+    @cached_property
+    def routes(self) -> Routes:
+        """Earliest routes over all links, those included that are assumed within orbits."""
+        return Routes(self.topology, self._hop_times, self.ledger)
 
     def initial_model(self) -> Vector:
         """Return w(0), the same on all nodes."""

@@ -3,6 +3,7 @@
 now.satellites_of(server), now.servers_of(k), now.next_server(k), now.neighbours(k)
     now.contacts(server)                   in seconds: the order of events inside the slot
     now.window(a, b, seconds)              the next contact: orbits are predictable
+    now.ways(sources)                      earliest routes to all nodes, by store and forward
 now.send(source, target, vector, route=…, part=…, channel=…, **about) -> slot of arrival
     now.inbox(node)
 now.train(jobs), now.run(programs)     training within the slot
@@ -24,7 +25,9 @@ from fedorbit.fleet.ledger import BYTES_PER_PARAMETER
 from fedorbit.fleet.network import Mail
 from fedorbit.fleet.orbits import OrbitTier
 from fedorbit.fleet.roster import Ints
+from fedorbit.fleet.routes import Ways
 from fedorbit.fleet.training import Finished, batch
+from fedorbit.hardware import Floats
 from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import EVERYBODY, LocalJob, Trained
 from fedorbit.learning.parameters import Vector
@@ -112,6 +115,18 @@ class Now:
         ends it.
         """
         return self.fleet.topology.window(self.t, a, b, seconds)
+
+    def ways(self, sources: int | Sequence[int], start_s: float | Floats | None = None) -> Ways:
+        """Return the earliest routes from one or several nodes to all others, and when they arrive.
+
+        By store and forward over contacts, and over links within orbits where these are assumed.
+        A message takes a model's time for each hop. `start_s`: when the sources have it, all or
+        each; as the slot begins unless given. A message that takes such a route with `wait=True`
+        arrives in that slot or before: within a slot, `send` does not order contacts.
+        """
+        self.fleet.topology.require_nodes(*np.atleast_1d(sources).tolist())
+        start_s = self.t * self.fleet.round_s if start_s is None else start_s
+        return self.fleet.routes.ways(sources, start_s)
 
     def transfer_s(self, a: int, b: int, values: int | None = None) -> float:
         """Seconds that values take over the link from a to b: those of a model unless given."""

@@ -1,4 +1,4 @@
-"""What orbits send over routes: earliest arrival by store and forward, hop by hop.
+"""Routes: earliest arrival by store and forward, hop by hop.
 
 Where satellites of an orbit have no links but those of the contact plan, what they exchange takes
 any way that exists: over links within the plane, over other planes, through the ground. A message
@@ -14,37 +14,66 @@ import numpy as np
 from fedorbit.fleet.ledger import Ledger
 from fedorbit.fleet.topology import Topology
 from fedorbit.hardware import Floats
-from fedorbit.orbits.plan import ContactPlan
-from fedorbit.orbits.routing import ContactGraph, HopTimes
+from fedorbit.orbits.routing import Arrivals, ContactGraph, HopTimes
+
+Starts = float | Floats
+"""A moment for all sources, or one for each."""
+
+
+class Ways:
+    """The earliest routes from some nodes to all others."""
+
+    def __init__(self, found: Arrivals) -> None:
+        self._found = found
+
+    @property
+    def arrival_s(self) -> Floats:
+        """When a message can be at each node, in seconds since the run's start; infinite: never."""
+        return self._found.arrival_s
+
+    def source(self, target: int) -> int:
+        """Return the node from which the route to a target starts."""
+        hops = self._found.route(target)
+        return hops[0].first if hops else target
+
+    def through(self, target: int) -> list[int]:
+        """Return the nodes between source and target, for `now.send(route=…)`."""
+        nodes: list[int] = []
+        for hop in self._found.route(target):  # between servers there is no hop
+            nodes += [hop.second] if nodes and nodes[-1] == hop.first else [hop.first, hop.second]
+        return nodes[1:-1]
 
 
 class Routes:
     """Routes over the contacts of active satellites."""
 
-    def __init__(
-        self, contacts: ContactPlan, hop_times: HopTimes, topology: Topology, ledger: Ledger
-    ) -> None:
+    def __init__(self, topology: Topology, hop_times: HopTimes, ledger: Ledger) -> None:
         """`hop_times`: those of a model, which all messages take."""
-        self.contacts, self.hop_times = contacts, hop_times
-        self._graph = ContactGraph(contacts, hop_times)
+        self.contacts, self.hop_times = topology.routable, hop_times
+        self.server_groups = topology.server_groups
+        self._graph = ContactGraph(self.contacts, hop_times, self.server_groups)
         self._topology, self._ledger = topology, ledger
-        self.ground = list(range(contacts.satellites, contacts.satellites + contacts.servers))
-        """Nodes of the servers; what one has, all have."""
+        self.ground = topology.ground
+        """Nodes of the servers that share the global model; what one has, all have."""
 
-    def arrival_s(self, sources: Sequence[int], start_s: float, targets: Sequence[int]) -> Floats:
+    def ways(self, sources: int | Sequence[int], start_s: Starts) -> Ways:
+        """Return the earliest routes of a message that the sources hold from a moment on."""
+        return Ways(self._graph.earliest_arrival(sources, start_s))
+
+    def arrival_s(self, sources: Sequence[int], start_s: Starts, targets: Sequence[int]) -> Floats:
         """When a message that all sources hold at a moment can be at each target."""
-        if not np.isfinite(start_s) or not sources:
+        if not np.isfinite(start_s).any() or not sources:
             return np.full(len(targets), np.inf)
         return self._graph.earliest_arrival(sources, start_s).arrival_s[list(targets)]
 
     def carry(
-        self, sources: Sequence[int], start_s: float, targets: Sequence[int], size_bytes: int
+        self, sources: Sequence[int], start_s: Starts, targets: Sequence[int], size_bytes: int
     ) -> Floats:
         """Send a message from the nearest source to every target; return when it arrives.
 
         Infinity where there is no way before the plan ends; nothing is booked there.
         """
-        if not np.isfinite(start_s) or not sources:
+        if not np.isfinite(start_s).any() or not sources:
             return np.full(len(targets), np.inf)
         found = self._graph.earliest_arrival(sources, start_s)
         for hop in set(chain.from_iterable(map(found.route, targets))):

@@ -3,9 +3,11 @@
 Nodes are numbers: satellites 0 to K - 1, then servers (ground stations and platforms). Two nodes
 have a link in a slot if one of their contacts in the plan overlaps it: within a slot nothing is
 ordered. Satellites of one orbit always have one while they are active where that is assumed, as in
-the paper; otherwise only their contacts count. Servers have one over the ground.
+the paper; otherwise only their contacts count. Servers have one over the ground, or if they see
+each other.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +17,7 @@ from fedorbit.activity import Activity
 from fedorbit.errors import LinkError
 from fedorbit.fleet.ledger import Direction
 from fedorbit.fleet.roster import Ints
-from fedorbit.orbits.plan import Contact, ContactPlan, Window
+from fedorbit.orbits.plan import Contact, ContactPlan, Window, with_lasting_links
 
 Flags = NDArray[np.bool_]
 
@@ -31,8 +33,13 @@ class Topology:
         slots: int,
         slot_s: float,
         assumed_isl: bool = True,
+        server_groups: Sequence[int] | None = None,
     ) -> None:
-        """`contacts`: of active satellites only. `assumed_isl`: those of an orbit need none."""
+        """`contacts`: of active satellites only. `assumed_isl`: those of an orbit need none.
+
+        `server_groups`: servers with the same number are linked; all unless given.
+        """
+        self.server_groups = [0] * contacts.servers if server_groups is None else server_groups
         self.satellites, self.servers = contacts.satellites, contacts.servers
         self.slots, self.slot_s = slots, slot_s
         self._contacts = contacts
@@ -151,9 +158,33 @@ class Topology:
 
     def _is_lasting(self, a: int, b: int) -> bool:
         """Return whether a link depends on nothing but that its nodes are active."""
-        if self.is_server(a) or self._assumed_isl:
-            return self.orbit_of(a) == self.orbit_of(b)
-        return a == b
+        if self.is_server(a) != self.is_server(b):
+            return False
+        if self.is_server(a):
+            return self._group_of(a) == self._group_of(b)
+        return a == b or (self._assumed_isl and self.orbit_of(a) == self.orbit_of(b))
+
+    def _group_of(self, server: int) -> int:
+        return self.server_groups[server - self.satellites]
+
+    @property
+    def ground(self) -> list[int]:
+        """Nodes of the servers that share the global model: the first, and those linked to it."""
+        servers = range(self.satellites, self.satellites + self.servers)
+        return [server for server in servers if self._group_of(server) == self.server_groups[0]]
+
+    @cached_property
+    def routable(self) -> ContactPlan:
+        """The contacts, with the links that are assumed within orbits among them."""
+        if not self._assumed_isl:
+            return self._contacts
+        by_orbit = self._orbit_of_satellite
+        members = (np.flatnonzero(by_orbit == orbit) for orbit in np.unique(by_orbit))
+        pairs = np.concatenate(
+            [np.column_stack(np.triu_indices(len(own), 1)) + own[0] for own in members]
+        )
+        lasting = with_lasting_links(self._contacts, pairs)
+        return lasting.restricted(self._activity, self.slot_s)
 
     # --- In seconds -----------------------------------------------------------------------------
 

@@ -41,6 +41,32 @@ def horizon_dip_deg(altitude_km: float) -> float:
     return float(np.degrees(np.arccos(EARTH_RADIUS_KM / (EARTH_RADIUS_KM + height_km))))
 
 
+def groups_in_sight(places: Sequence[Place]) -> list[int]:
+    """Return a number for each place: places that see each other, also by others, share one.
+
+    The line of sight must not pass below the surface, that of a sphere. Two platforms at 20 km see
+    each other up to 1,010 km apart.
+    """
+    latitude_rad, longitude_rad = (
+        np.radians([getattr(place, name) for place in places])
+        for name in ("latitude_deg", "longitude_deg")
+    )
+    distance_km = EARTH_RADIUS_KM + np.array([place.altitude_km for place in places])
+    horizon_rad = np.arccos(np.minimum(EARTH_RADIUS_KM / distance_km, 1.0))
+    x, y = (
+        np.cos(latitude_rad) * np.cos(longitude_rad),
+        np.cos(latitude_rad) * np.sin(longitude_rad),
+    )
+    zenith = np.column_stack((x, y, np.sin(latitude_rad)))
+    chord = np.linalg.norm(zenith[:, None] - zenith, axis=-1)
+    angle_rad = 2.0 * np.arcsin(np.minimum(chord / 2.0, 1.0))
+    groups = list(range(len(places)))
+    for a, b in np.argwhere(angle_rad <= horizon_rad[:, None] + horizon_rad).tolist():
+        old, new = max(groups[a], groups[b]), min(groups[a], groups[b])
+        groups = [new if group == old else group for group in groups]
+    return groups
+
+
 @dataclass(frozen=True)
 class PlaceArrays:
     """All places as arrays in the Earth-fixed frame."""

@@ -258,6 +258,24 @@ def with_links(plan: ContactPlan, links: Links) -> ContactPlan:
     return merged(joined)
 
 
+def with_lasting_links(plan: ContactPlan, pairs: NDArray[np.integer]) -> ContactPlan:
+    """Return a plan in which pairs of satellites `[pair, 2]` have a link all the time."""
+    first, second = np.sort(pairs, axis=1).astype(np.int32).T
+    always = np.ones(len(pairs), dtype=np.bool_)
+    return with_links(
+        plan,
+        Links(
+            first=first,
+            second=second,
+            begin_s=np.zeros(len(pairs)),
+            end_s=np.full(len(pairs), plan.horizon_s),
+            range_km=np.full(len(pairs), np.nan),
+            cut_at_start=always,
+            cut_at_end=always,
+        ),
+    )
+
+
 def kinds_of_servers(places: Sequence[Place]) -> NDArray[np.uint8]:
     """Return the kind of every server's contacts, as an index into `KINDS`."""
     return np.array([KINDS.index(place.role) for place in places], dtype=np.uint8)

@@ -126,26 +126,34 @@ class Departures:
 class ContactGraph:
     """A plan as a graph of its nodes, for any number of searches.
 
-    With `backhaul` all servers are one: what one has received all have at once. A route can then
-    go on from another server than it has come to.
+    Servers of one group share a vertex: what one has received all have at once, and a route can go
+    on from another server than it has come to. `server_groups` has a number for each server; None
+    is one group, a backhaul over the ground.
     """
 
     def __init__(
-        self, plan: ContactPlan, hop_times: HopTimes | None = None, backhaul: bool = True
+        self,
+        plan: ContactPlan,
+        hop_times: HopTimes | None = None,
+        server_groups: Sequence[int] | None = None,
     ) -> None:
         self.plan = plan
         self.nodes = plan.satellites + plan.servers
-        self.backhaul = backhaul
+        self.server_groups = [0] * plan.servers if server_groups is None else list(server_groups)
         self._times = hop_times or HopTimes()
 
-    def earliest_arrival(self, sources: int | Sequence[int], start_s: float) -> Arrivals:
-        """Search forward: from a message that all of the sources hold at a moment."""
-        search = _Search(self, self._forward, self._places(sources), start_s)
-        return Arrivals(start_s, search.labels[self._place], search)
+    def earliest_arrival(
+        self, sources: int | Sequence[int], start_s: float | Sequence[float] | Floats
+    ) -> Arrivals:
+        """Search forward: from a message that the sources hold at a moment, or each at its own."""
+        starts_s = np.broadcast_to(start_s, np.shape(np.atleast_1d(sources)))
+        search = _Search(self, self._forward, self._starts(sources, starts_s))
+        return Arrivals(float(starts_s.min()), search.labels[self._place], search)
 
     def latest_departure(self, targets: int | Sequence[int], deadline_s: float) -> Departures:
         """Search backward: to any of the targets, which must have the message by a moment."""
-        search = _Search(self, self._backward, self._places(targets), -deadline_s)
+        deadlines_s = np.full(np.shape(np.atleast_1d(targets)), -deadline_s)
+        search = _Search(self, self._backward, self._starts(targets, deadlines_s))
         return Departures(deadline_s, -search.labels[self._place], search)
 
     def arrivals(self, starts_s: Floats, sources: Sequence[int] | Ints) -> Floats:
@@ -170,13 +178,17 @@ class ContactGraph:
 
     @cached_property
     def _place(self) -> Ints:
-        """The vertex of every node: servers share one if they have a backhaul."""
-        place = np.arange(self.nodes)
-        return np.minimum(place, self.plan.satellites) if self.backhaul else place
+        """The vertex of every node: servers of a group share one."""
+        groups = np.unique(self.server_groups, return_inverse=True)[1].astype(np.int64)
+        return np.concatenate((np.arange(self.plan.satellites), self.plan.satellites + groups))
 
-    def _places(self, nodes: int | Sequence[int]) -> list[int]:
-        chosen = np.atleast_1d(np.asarray(nodes, dtype=np.int64))
-        return sorted(set(self._place[chosen].tolist()))
+    def _starts(self, nodes: int | Sequence[int], times_s: Floats) -> dict[int, float]:
+        """The vertices of nodes in their order, each with the earliest of its times."""
+        starts: dict[int, float] = {}
+        places = self._place[np.atleast_1d(np.asarray(nodes, dtype=np.int64))]
+        for vertex, time_s in sorted(zip(places.tolist(), times_s.tolist(), strict=True)):
+            starts.setdefault(vertex, time_s)
+        return starts
 
     @cached_property
     def _forward(self) -> _Edges:
@@ -222,16 +234,16 @@ class ContactGraph:
 class _Search:
     """Dijkstra's algorithm over time; with equal times the fewer hops count."""
 
-    def __init__(
-        self, graph: ContactGraph, edges: _Edges, starts: list[int], start_s: float
-    ) -> None:
+    def __init__(self, graph: ContactGraph, edges: _Edges, starts: dict[int, float]) -> None:
+        """`starts`: vertices, and when each has the message; infinite if never."""
         self._graph = graph
         self._edges = edges
         self.labels = np.full(graph._places_count, np.inf)
         self._hops = np.zeros(graph._places_count, dtype=np.int64)
         self._via = np.full(graph._places_count, NONE)
-        self.labels[starts] = start_s
-        queue = [(start_s, 0, vertex) for vertex in starts]
+        self.labels[list(starts)] = list(starts.values())
+        queue = [(time_s, 0, vertex) for vertex, time_s in starts.items() if time_s < np.inf]
+        heapq.heapify(queue)
         while queue:
             label, hops, vertex = heapq.heappop(queue)
             if (label, hops) == (self.labels[vertex], self._hops[vertex]):
@@ -275,18 +287,24 @@ class _Search:
 
 
 def round_trips(
-    plan: ContactPlan, hop_times: HopTimes, orbit_of_satellite: Ints, rounds: int, round_s: float
+    plan: ContactPlan,
+    hop_times: HopTimes,
+    orbit_of_satellite: Ints,
+    rounds: int,
+    round_s: float,
+    server_groups: Sequence[int] | None = None,
 ) -> NDArray[np.bool_]:
-    """Return in which rounds a message can go from a server to an orbit and back, `[round, orbit]`.
+    """Return in which rounds a message can go from the ground to an orbit and back.
 
-    Over any number of hops, to any satellite of the orbit, all within the round.
+    `[round, orbit]`, over any number of hops, to any satellite of the orbit, all within the round.
+    The ground is the first server, and those of its group.
     """
-    servers = range(plan.satellites, plan.satellites + plan.servers)
+    servers = range(plan.satellites, plan.satellites + min(plan.servers, 1))
     orbits = int(orbit_of_satellite[-1]) + 1
     found = np.zeros((rounds, orbits), dtype=np.bool_)
     for t in range(rounds if servers else 0):
         begin_s, end_s = t * round_s, (t + 1) * round_s
-        graph = ContactGraph(plan.overlapping(begin_s, end_s), hop_times)
+        graph = ContactGraph(plan.overlapping(begin_s, end_s), hop_times, server_groups)
         down_s = graph.earliest_arrival(servers, begin_s).arrival_s[: plan.satellites]
         up = graph.latest_departure(servers, np.nextafter(end_s, -np.inf))
         there = down_s <= up.departure_s[: plan.satellites]

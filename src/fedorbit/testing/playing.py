@@ -16,7 +16,7 @@ from fedorbit.fleet.aggregation import Aggregations, Cycle
 from fedorbit.fleet.facts import plain
 from fedorbit.fleet.network import Hop, Network
 from fedorbit.fleet.orbits import OrbitTier
-from fedorbit.fleet.routes import Routes
+from fedorbit.fleet.routes import Routes, Starts
 from fedorbit.hardware import Floats
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.parts import Part
@@ -132,7 +132,7 @@ def counted_messages() -> Iterator[dict[str, int]]:
     def counted_carry(
         routes: Routes,
         sources: Sequence[int],
-        start_s: float,
+        start_s: Starts,
         targets: Sequence[int],
         size_bytes: int,
     ) -> Floats:
@@ -194,16 +194,17 @@ def blanked_messages(orbit: int, model: Vector) -> Iterator[list[int]]:
 
 
 def _kinds_of_hops(
-    routes: Routes, sources: Sequence[int], start_s: float, targets: Sequence[int]
+    routes: Routes, sources: Sequence[int], start_s: Starts, targets: Sequence[int]
 ) -> Iterator[str]:
     """Kinds of the hops over which a message spreads, each of which a contact must cover.
 
     A node gets a message once, so what the hops need is counted by the nodes that they lead to.
     """
     plan = routes.contacts
-    if not math.isfinite(start_s):
+    if not np.isfinite(start_s).any():
         return
-    found = ContactGraph(plan, routes.hop_times).earliest_arrival(list(sources), start_s)
+    graph = ContactGraph(plan, routes.hop_times, routes.server_groups)
+    found = graph.earliest_arrival(list(sources), start_s)
     reached = {}
     for target in targets:
         for hop in found.route(target):

@@ -1,0 +1,66 @@
+"""Earliest routes as a method sees them: assumed links, servers, and messages that take them."""
+
+import numpy as np
+import pytest
+
+from fedorbit.config import Config
+from fedorbit.fleet import Ledger
+from fedorbit.fleet.routes import Routes
+from fedorbit.fleet.topology import Topology
+from fedorbit.orbits.routing import HopTimes
+from fedorbit.testing import fleet_of
+from tests.fleet.plans import planned
+
+
+def test_with_assumed_links_the_first_mate_in_view_is_the_way_to_the_ground() -> None:
+    """Satellites 0 and 1 form an orbit; 1 meets the ground at node 6 in the third slot."""
+    world = planned((1, 6, 700.0, 800.0), links="causal")
+    with fleet_of(world) as fleet:
+        now, w = fleet.at(0), fleet.initial_model()
+        ways = now.ways(0)
+        assert ways.arrival_s[[0, 1, 6]].tolist() == [0.0, 0.0, 700.0]
+        assert ways.arrival_s[2] == np.inf
+        assert ways.through(6) == [1]
+        assert ways.through(1) == []
+        assert now.send(0, 6, w, route=ways.through(6), wait=True) == 2
+        assert now.ways([0, 1]).source(6) == 1
+        assert now.ways(0, start_s=750.0).arrival_s[6] == 750.0
+        assert now.ways([0, 1], np.array([0.0, 790.0])).arrival_s[6] == 700.0
+
+
+def test_satellites_that_left_are_on_no_way() -> None:
+    events = [{"round": 1, "kind": "leave", "satellite": 1}]
+    rows = ((1, 6, 700.0, 800.0), (0, 6, 900.0, 950.0))
+    with fleet_of(planned(*rows, links="causal", events=events)) as fleet:
+        assert fleet.at(0).ways(0).arrival_s[6] == 900.0
+
+
+def test_a_way_leads_through_two_servers_that_are_linked() -> None:
+    """Satellites 0 and 2 of different orbits meet different servers, one after the other."""
+    rows = ((0, 6, 0.0, 100.0), (2, 7, 400.0, 500.0))
+    with fleet_of(planned(*rows, links="causal")) as fleet:
+        now = fleet.at(0)
+        assert fleet.topology.ground == [6, 7]
+        assert now.ways(0).through(2) == [6, 7]
+        assert now.send(0, 2, fleet.initial_model(), route=[6, 7], wait=True) == 1
+        assert (fleet.ledger.to_ground_bytes, fleet.ledger.isl_bytes) == (4 * fleet.layout.size, 0)
+
+
+def test_servers_that_do_not_see_each_other_have_no_link() -> None:
+    world = planned((0, 6, 0.0, 100.0), (2, 7, 400.0, 500.0))
+    orbits = world.partition.orbit_of_satellite
+    topology = Topology(world.active_plan, orbits, world.activity, 6, 300.0, server_groups=[0, 1])
+    assert not topology.linked(0, 6, 7)
+    assert topology.linked(0, 7, 7)
+    assert topology.ground == [6]
+    assert topology.window(0, 6, 7, 0.0) is None
+    routes = Routes(topology, HopTimes(), Ledger())
+    assert routes.ways(0, 0.0).arrival_s[[2, 6, 7]].tolist() == [np.inf, 0.0, np.inf]
+
+
+def test_servers_in_sight_need_routes() -> None:
+    with pytest.raises(ValueError, match=r'network\.servers = "line-of-sight" needs'):
+        Config.model_validate({"network": {"servers": "line-of-sight"}})
+    settings = {"isl": "none", "servers": "line-of-sight"}
+    config = Config.model_validate({"network": settings, "run": {"links": "physical"}})
+    assert config.is_routed
