@@ -16,6 +16,7 @@ from fedorbit.testing import (
     small_world,
     with_inverted_images,
 )
+from tests.fleet.plans import planned
 
 E_BASE, ETA_0, GAMMA = 1, 0.01, 0.998  # as in small_world
 
@@ -261,3 +262,49 @@ def test_rounds_without_contact_change_nothing_at_the_ground_in_a_causal_world()
     for key in ("global", "uploaded", "quality", "counts"):
         assert_same({key: states[1][key]}, {key: states[2][key]})
     assert not np.array_equal(states[1]["model"], states[2]["model"])
+
+
+def test_over_physical_links_an_orbit_meets_the_ground_once_per_result() -> None:
+    """Satellites 0 and 1 of orbit 0 are linked in slots 0, 3 and 5; 0 always meets the ground.
+
+    The first cycle begins and ends in slot 0 and is uploaded there. The second begins in slot 1
+    and ends in slot 3, the third begins in slot 4 and ends in slot 5. In between nothing is new.
+    """
+    rows = ((0, 6, 0.0, 1800.0), (0, 1, 0.0, 10.0), (0, 1, 950.0, 960.0), (0, 1, 1510.0, 1520.0))
+    world = planned(*rows, links="physical", isl="line-of-sight")
+    model_bytes, method, sent = 4 * world.spec.layout.size, FedOrbit(), []
+    with fleet_of(world) as fleet:
+        states = [method.start(fleet)]
+        for t in range(6):
+            before = fleet.ledger.to_ground_bytes
+            states.append(method.round(states[-1], fleet.at(t)))
+            sent.append((fleet.ledger.to_ground_bytes - before) // model_bytes)
+    assert [state["result"][0] for state in states] == [-1, 0, 0, 0, 3, 3, 5]
+    assert [state["met"][0] for state in states] == [0, 1, 1, 1, 4, 4, 6]
+    assert sent == [1, 0, 0, 1, 0, 1]
+
+
+def test_a_late_result_counts_by_its_difference() -> None:
+    """Orbit 0 meets the ground in slot 1, between the begin and the end of its second cycle.
+
+    Its first result, of slot 0, has no contact before; orbit 1 has met the ground. What the second
+    cycle adds to the model that it began with is added to the blended one.
+    """
+    rows = ((0, 1, 0.0, 10.0), (0, 6, 350.0, 400.0), (0, 1, 950.0, 960.0),
+            (2, 3, 0.0, 10.0), (2, 6, 0.0, 100.0))  # fmt: skip
+    world = planned(*rows, links="physical", isl="line-of-sight")
+    method = FedOrbit(beta=0.5)
+    with fleet_of(world) as fleet:
+        states = [method.start(fleet)]
+        for t in range(4):
+            states.append(method.round(states[-1], fleet.at(t)))
+            if t == 1:
+                assert fleet.aggregations is not None
+                [under_way] = [one for one in fleet.aggregations._under_way if one.orbit == 0]
+                trained, _, start = under_way.results[0]
+    first, blended, last = (states[t]["model"][0] for t in (1, 2, 4))
+    np.testing.assert_array_equal(start, first)
+    w, f = states[2]["global"], world.spec.layout.features
+    np.testing.assert_array_equal(blended[f], 0.5 * first[f] + 0.5 * w[f])
+    np.testing.assert_array_equal(last, blended + (trained - first))
+    assert not np.array_equal(last, trained)

@@ -5,7 +5,8 @@ another. Every satellite trains as soon as it has the model that it starts from,
 result to all others of its orbit; the cycle ends when the last message has arrived. With several
 exchanges (intra-orbit rounds) one follows the other. What is trained depends on nothing later, so
 it is computed as the cycle begins, and handed over when the cycle has ended: until then the result
-is under way and part of a checkpoint, and the orbit begins nothing else.
+is under way and part of a checkpoint, and the orbit begins no other. It still holds the model that
+it had before, and may exchange models with the ground.
 
 A satellite that is lost before the end takes the cycle with it: its messages never arrive.
 """
@@ -99,19 +100,29 @@ class Aggregations:
         self._received_s[members] = arrival_s  # what was sent before is there by then
 
     def upload(self, t: int, orbit: int, members: Sequence[int], values: int) -> None:
-        """Send something that all satellites of an orbit hold from one of them to the ground.
+        """Send what an orbit holds from one of its satellites to the ground."""
+        holders, since_s = self._held(t, orbit, members)
+        size_bytes = BYTES_PER_PARAMETER * values
+        self.routes.carry(holders, since_s, self.routes.ground[:1], size_bytes)
+
+    def reaches_ground(self, t: int, orbit: int, members: Sequence[int]) -> bool:
+        """Return whether what an orbit holds gets to the ground in slot t, in which it can be met.
+
+        What all of its satellites hold as the slot begins does.
+        """
+        holders, since_s = self._held(t, orbit, members)
+        if (since_s <= t * self._slot_s).all():
+            return True
+        arrival_s = self.routes.arrival_s(holders, since_s, self.routes.ground[:1])
+        return bool((arrival_s < (t + 1) * self._slot_s).any())
+
+    def _held(self, t: int, orbit: int, members: Sequence[int]) -> tuple[Sequence[int], Floats]:
+        """Return the satellites that hold an orbit's model, and each one's moment since when.
 
         The result of a cycle is held by those that took part in it.
         """
-        if orbit in self.handed:
-            members = self.handed[orbit].members
-        size_bytes = BYTES_PER_PARAMETER * values
-        self.routes.carry(members, self._since_s(t, orbit), self.routes.ground[:1], size_bytes)
-
-    def reaches_ground(self, t: int, members: Sequence[int], since_s: float) -> bool:
-        """Return whether something that an orbit has since a moment of slot t gets down in it."""
-        arrival_s = self.routes.arrival_s(members, since_s, self.routes.ground[:1])
-        return bool((arrival_s < (t + 1) * self._slot_s).any())
+        holders = self.handed[orbit].members if orbit in self.handed else members
+        return holders, np.maximum(self._received_s[list(holders)], self._since_s(t, orbit))
 
     # --- Cycles ---------------------------------------------------------------------------------
 
@@ -188,24 +199,28 @@ class Aggregations:
         return float(ready_s.max())
 
     def hand_over(
-        self, t: int, purpose: int, in_contact: Callable[[Aggregation], bool]
+        self, t: int, purpose: int, in_contact: Callable[[int], bool]
     ) -> list[Aggregation]:
-        """Take what has ended, in the order of orbits.
+        """Take what has ended before slot t does, in the order of orbits.
 
-        By the beginning of slot t, or within it if the ground can still have it in this slot: an
-        orbit that ends after its contact does not begin anew before the next.
+        What goes to the ground first is taken if it gets there in this slot.
         """
 
         def is_due(one: Aggregation) -> bool:
             if one.purpose != purpose or one.end_s >= (t + 1) * self._slot_s:
                 return False
-            has_ended = one.end_s <= t * self._slot_s and not one.upload
-            return has_ended or in_contact(one)
+            return not one.upload or (in_contact(one.orbit) and self._gets_down(t, one))
 
         due = [one for one in self._under_way if is_due(one)]
         self._under_way = [one for one in self._under_way if one not in due]
         self.handed |= {one.orbit: one for one in due}
         return sorted(due, key=lambda one: one.orbit)
+
+    def _gets_down(self, t: int, one: Aggregation) -> bool:
+        """Return whether the result of a cycle can be on the ground in slot t."""
+        since_s = max(one.end_s, t * self._slot_s)
+        arrival_s = self.routes.arrival_s(one.members, since_s, self.routes.ground[:1])
+        return bool((arrival_s < (t + 1) * self._slot_s).any())
 
     def _kept(self, result: Any) -> Any:
         """Return a result as a checkpoint would give it back."""

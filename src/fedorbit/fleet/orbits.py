@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from fedorbit.errors import LinkError
-from fedorbit.fleet.aggregation import Aggregation, Aggregations
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER
 from fedorbit.fleet.roster import Ints, Roster
 from fedorbit.learning.engine import Program
@@ -58,7 +57,7 @@ class OrbitTier:
 
     def __init__(self, fleet: "Fleet", t: int, roster: Roster) -> None:
         self.fleet, self.t, self._roster = fleet, t, roster
-        self._in_contact = [int(orbit) for orbit in np.flatnonzero(fleet.visible[t])]
+        self._contact = fleet.visible[t]
 
     # --- Which there are ------------------------------------------------------------------------
 
@@ -68,30 +67,28 @@ class OrbitTier:
         return list(self._roster.orbits)
 
     @property
-    def visible(self) -> list[int]:
-        """Orbits in contact with the ground, V(t), that have no cycle under way.
+    def in_contact(self) -> list[int]:
+        """Orbits in contact with the ground, V(t), also those with a cycle under way.
 
-        Contacts may be relayed where orbits use routes: a message gets there and back in the slot.
+        Contacts may be relayed where orbits use routes: a message gets there and back in the slot,
+        and so does the model that the orbit holds.
         """
-        if self.fleet.aggregations is None:
-            return list(self._in_contact)
-        return [orbit for orbit in self._in_contact if self._is_free(orbit)]
+        return [int(orbit) for orbit in np.flatnonzero(self._contact) if self._can_meet(int(orbit))]
 
-    def _is_free(self, orbit: int) -> bool:
-        """Return whether an orbit has a model that it can send to the ground in this slot."""
+    def _can_meet(self, orbit: int) -> bool:
+        """Return whether an orbit can exchange the model that it holds with the ground."""
+        cycles = self.fleet.aggregations
+        return bool(self._contact[orbit]) and (
+            cycles is None or cycles.reaches_ground(self.t, orbit, self.satellites(orbit))
+        )
+
+    @property
+    def visible(self) -> list[int]:
+        """Orbits in contact with the ground that have no cycle under way."""
         cycles = self.fleet.aggregations
         if cycles is None:
-            return True
-        if cycles.is_busy(orbit):
-            return False
-        return orbit not in cycles.handed or self._reaches_ground(cycles.handed[orbit], cycles)
-
-    def _reaches_ground(self, one: Aggregation, cycles: Aggregations) -> bool:
-        """Return whether the result of a cycle can be on the ground in this slot."""
-        if not self.fleet.visible[self.t, one.orbit]:
-            return False
-        since_s = max(one.end_s, self.t * self.fleet.round_s)
-        return cycles.reaches_ground(self.t, one.members, since_s)
+            return self.in_contact
+        return [orbit for orbit in self.in_contact if not cycles.is_busy(orbit)]
 
     @property
     def reachable(self) -> list[int]:
@@ -192,11 +189,7 @@ class OrbitTier:
                 upload=upload,
                 purpose=purpose,
             )
-
-        def in_contact(one: Aggregation) -> bool:
-            return self._reaches_ground(one, cycles)
-
-        handed = cycles.hand_over(self.t, purpose, in_contact)
+        handed = cycles.hand_over(self.t, purpose, lambda orbit: bool(self._contact[orbit]))
         return {key: result for one in handed for key, result in one.results.items()}
 
     def jobs(
@@ -336,11 +329,10 @@ class OrbitTier:
                 f"orbit {orbit} cannot {what} in round {self.t}: none of its satellites is active "
                 "(see events); exchange models with now.orbits.reachable only"
             )
-        linked = bool(self.fleet.visible[self.t, orbit]) and self._is_free(orbit)
+        linked = self._can_meet(orbit)
         self.fleet.network.require(
             linked,
-            f"orbit {orbit} cannot {what} in round {self.t}: it is not in view of the ground"
-            + (", or has a cycle under way" if self.fleet.aggregations is not None else ""),
+            f"orbit {orbit} cannot {what} in round {self.t}: it is not in contact with the ground",
             "exchange models with now.orbits.reachable only",
         )
         return linked

@@ -23,8 +23,10 @@ Departures from the paper
   q_l is what was done: the mean over the orbit's samples of the epochs that they were trained.
 - With causal links, orbits out of view exchange nothing with the GS: it keeps to their last
   upload, and they with what they have on board.
-- With physical links an orbit trains anew when its last aggregation has ended, and meets the GS in
-  a round in which one has.
+- With physical links an orbit trains anew when its last aggregation has ended. It meets the GS once
+  per result, also while the next aggregation is under way; that one then counts by its difference
+  from the model that it started from. sigma_l counts rounds since the last meeting: with causal
+  links that is the same as rounds out of view.
 - With `continuous = false`, orbits out of view neither train nor exchange anything, whatever the
   links are: blending untrained extractors in every round would wear them down to their mean.
 - An orbit that has left stays in the aggregation with its last upload and counts, at rho^sigma;
@@ -43,7 +45,7 @@ from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import Family, Method, State
-from fedorbit.methods.effort import EffortSchedule, Work
+from fedorbit.methods.effort import EffortSchedule
 from fedorbit.methods.steps import load_launched, mean_by_samples, train_orbit, weighted_mean
 
 
@@ -80,34 +82,39 @@ class FedOrbit(EffortSchedule, Method):
             "global": w,
             "uploaded": everywhere.copy(),
             "quality": np.zeros(fleet.orbits),
+            "effort": np.zeros(fleet.orbits),
+            "result": np.full(fleet.orbits, -1),
+            "met": np.zeros(fleet.orbits, dtype=np.int64),
             "counts": np.zeros((fleet.orbits, fleet.classes), dtype=np.int64),
         }
 
     def round(self, state: State, now: Now) -> State:
         """Run Algorithm 1."""
         state = load_launched(state, now, "model")
-        model, q = state["model"].copy(), now.orbits.samples * 1.0
-        programs = {o: self._train(now, o, state["model"][o]) for o in now.orbits.active}
-        for orbit, trained in now.orbits.run(programs).items():
-            model[orbit], effort = trained
-            if self.quality_weights and q[orbit]:
-                q[orbit] = effort  # eq:m_quality_weight
-        # An orbit that did not train has no news: without dark training, those in view meet alone.
-        meeting = now.orbits.reachable if self.continuous else now.orbits.visible
-        return {**state, "model": model, **self._meet_at_ground(state, model, q, meeting, now)}
+        model, result, samples = state["model"].copy(), state["result"].copy(), now.orbits.samples
+        q = np.where(samples > 0, state["effort"], 0.0)  # an orbit that is away has none
+        training = now.orbits.active if self.continuous else now.orbits.visible
+        programs = {o: self._train(now, o, state["model"][o]) for o in training}
+        for orbit, (trained, effort, start) in now.orbits.run(programs).items():
+            # Where it has met the GS since the start, the result counts by its difference.
+            unmoved = np.array_equal(model[orbit], start)
+            model[orbit] = trained if unmoved else model[orbit] + (trained - start)
+            weighted = self.quality_weights and samples[orbit] > 0
+            q[orbit] = effort if weighted else samples[orbit]  # eq:m_quality_weight
+            result[orbit] = now.t
+        if now.fleet.links == "ideal" and self.continuous:
+            meeting = now.orbits.active
+        else:  # with a result that the GS has not seen
+            meeting = [o for o in now.orbits.in_contact if result[o] >= state["met"][o]]
+        known = self._meet_at_ground(state, model, q, meeting, now)
+        return {**state, "model": model, "effort": q, "result": result, **known}
 
-    def _train(self, now: Now, orbit: int, start: Vector) -> Program[tuple[Vector, float]]:
-        """Return w_l and q_l of an orbit that starts from its own model (`eq:m_plane_model`)."""
-        work, rate = self.work(orbit, now), self.rate(orbit, now)
+    def _train(self, now: Now, orbit: int, start: Vector) -> Program[tuple[Vector, float, Vector]]:
+        """Return w_l, q_l and the start of an orbit that trains its model (`eq:m_plane_model`)."""
+        work, rate = self.scheduled_work(orbit, now), self.rate(orbit, now)
         combine = self.aggregate_orbit
         model = yield from train_orbit(now, orbit, start, work, rate=rate, combine=combine)
-        return model, now.orbits.effort(orbit, work.epochs * work.intra_rounds)
-
-    def work(self, orbit: int, now: Now) -> Work:
-        """E_l and R_intra of an orbit in this round."""
-        if self.continuous or orbit in now.orbits.visible:
-            return self.scheduled_work(orbit, now)
-        return Work(0, 1)
+        return model, now.orbits.effort(orbit, work.epochs * work.intra_rounds), start
 
     def rate(self, orbit: int, now: Now) -> float:
         """eta_l: dampened for an orbit in view."""
@@ -150,13 +157,15 @@ class FedOrbit(EffortSchedule, Method):
         """Upload, aggregate at the GS, and blend in every orbit that takes part, in `model`."""
         if not meeting:
             return {}
-        uploaded, counts = state["uploaded"].copy(), state["counts"].copy()
+        uploaded, counts, met = (state[name].copy() for name in ("uploaded", "counts", "met"))
         # With ideal links the effort of all orbits is known, and 0 of inactive ones.
         quality = q if now.fleet.links == "ideal" and self.continuous else state["quality"].copy()
         for orbit in meeting:
             uploaded[orbit] = now.orbits.upload(orbit, model[orbit])
             quality[orbit], counts[orbit] = q[orbit], now.orbits.class_counts[orbit]
-        fresh = self.rho ** now.orbits.dark_rounds(after=1)  # rho^sigma_l
+        met[meeting] = now.t + 1
+        unseen = now.orbits.dark_rounds(after=1) if now.fleet.links == "ideal" else now.t + 1 - met
+        fresh = self.rho**unseen  # rho^sigma_l
         w = self._aggregate_at_ground(state["global"], uploaded, quality, counts, fresh, now)
 
         f, beta = now.fleet.layout.features, np.float32(self.similarity(now))
@@ -166,7 +175,13 @@ class FedOrbit(EffortSchedule, Method):
             personal = (1 - beta) * own[orbit, f] + beta * received[f]  # eq:m_blend
             model[orbit] = received
             model[orbit, f] = personal
-        return {"global": w, "uploaded": uploaded, "quality": quality, "counts": counts}
+        return {
+            "global": w,
+            "uploaded": uploaded,
+            "quality": quality,
+            "counts": counts,
+            "met": met,
+        }
 
     def _aggregate_at_ground(
         self,
