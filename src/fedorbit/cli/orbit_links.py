@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedorbit.build import build_plan, build_server_groups
-from fedorbit.cli.output import Column, Table, printable, stdout
+from fedorbit.cli.output import Column, Table, degree, stdout
 from fedorbit.config import Config
 from fedorbit.config.network import NetworkSection
 from fedorbit.orbits.constellation import Constellation
@@ -197,7 +197,7 @@ def _plain(value: float) -> float | None:
 
 def print_links(linked: Linked) -> None:
     """Print the sentence about rings, and the tables of links and delays."""
-    sentence = ring_sentence(linked.rings, linked.max_range_km, "°" if printable("°") else " deg")
+    sentence = ring_sentence(linked.rings, linked.max_range_km, degree())
     if sentence is not None:
         stdout.print(sentence)
     if linked.links is None:

@@ -39,6 +39,7 @@ from fedorbit.cli.output import (
     Column,
     RichProgress,
     Table,
+    degree,
     print_files,
     print_json,
     printable,
@@ -382,7 +383,7 @@ def _print_shells(constellation: Constellation) -> None:
         last = first + shell.orbits - 1
         table.add_row(
             f"{first}" if first == last else f"{first}-{last}",
-            f"{shell.inclination_deg:.2f}{_degree()}",
+            f"{shell.inclination_deg:.2f}{degree()}",
             f"{shell.altitude_km:.0f} km",
             str(shell.orbits),
             str(shell.satellites),
@@ -392,10 +393,6 @@ def _print_shells(constellation: Constellation) -> None:
     if first < constellation.orbits:
         drifting = int(constellation.satellites_per_orbit[first:].sum())
         stdout.print(f"Orbits from {first} on: {drifting} satellites that drift.")
-
-
-def _degree() -> str:
-    return "°" if printable("°") else " deg"
 
 
 def _print_stations(view: View) -> None:
@@ -418,7 +415,7 @@ def _print_stations(view: View) -> None:
             place.name,
             place.role,
             f"{place.altitude_km:g} km",
-            f"{place.min_elevation_deg:g}{_degree()}",
+            f"{place.min_elevation_deg:g}{degree()}",
             str(len(passes_s)),
             _mean_pass(passes_s),
         )
@@ -474,7 +471,7 @@ def _print_contacts(view: View, listed: int) -> None:
             "up at start" if row["cut_at_start"] else _clock(row["rise_s"]),
             *([_clock(row["culmination_s"])] if view.found is not None else []),
             "up at end" if row["cut_at_end"] else _clock(row["set_s"]),
-            *([f"{row['max_elevation_deg']:.1f}{_degree()}"] if view.found is not None else []),
+            *([f"{row['max_elevation_deg']:.1f}{degree()}"] if view.found is not None else []),
         )
     table.print()
 

@@ -68,6 +68,11 @@ class Column:
     left: bool = False
 
 
+def degree() -> str:
+    """Return the sign of degrees, or the word where the terminal lacks it."""
+    return "°" if printable("°") else " deg"
+
+
 class Table:
     """Rows of text, printed so that no number is ever cut."""
 

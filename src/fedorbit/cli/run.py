@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import rich.progress
 import typer
 
+from fedorbit.build import build_constellation
 from fedorbit.cli.onboard import print_onboard
 from fedorbit.cli.options import (
     AllowCode,
@@ -21,6 +22,7 @@ from fedorbit.cli.output import (
     RichProgress,
     Table,
     complain,
+    degree,
     print_files,
     print_json,
     stderr,
@@ -28,7 +30,9 @@ from fedorbit.cli.output import (
 )
 from fedorbit.config import Config, load_config
 from fedorbit.config.files import literal
+from fedorbit.config.network import NetworkSection
 from fedorbit.errors import ConfigError, RunError
+from fedorbit.orbits.rings import ring_sentence, rings, unlinked_orbits
 from fedorbit.results.estimates import METRICS
 from fedorbit.results.numbers import percent, ratio
 from fedorbit.simulation.records import Record
@@ -262,16 +266,22 @@ def _notices(config: Config) -> tuple[str, str]:
 def _links_notice(config: Config) -> str:
     """Describe what the configured links between satellites mean for the run."""
     if config.is_routed:
-        return (
-            'run.links = "physical" is a first version: orbits do not meet the ground while they '
-            "aggregate; see docs/decisions/015-physical-links.md, Open questions"
-        )
+        return ""
     if config.network is not None and config.network.isl != "assumed":
         return (
             f'network.isl = "{config.network.isl}" does not limit orbits with run.links = '
             f'"{config.run.links}": their satellites exchange at once; set run.links = "physical"'
         )
-    return ""
+    if config.run.links == "physical":  # counts what has no link, and warns of it
+        return ""
+    found = rings(build_constellation(config), (config.network or NetworkSection()).grazing_km)
+    if not unlinked_orbits(found):
+        return ""
+    sentence = ring_sentence(found, None, degree()) or ""
+    return (
+        f"{sentence} Their exchanges are assumed to be possible; "
+        'run.links = "physical" with network.isl = "line-of-sight" uses links that exist.'
+    )
 
 
 def _slow_path_notice(config: Config) -> str:

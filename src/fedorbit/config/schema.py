@@ -281,7 +281,7 @@ class RunSection(Section):
     links: Literal["ideal", "causal", "physical"] = Field(
         "ideal",
         description="ideal: as the paper's algorithm; causal: no model moves without a contact; "
-        "physical (a first version): satellites of an orbit need links too, see network.isl",
+        "physical: satellites of an orbit need links too, see network.isl",
     )
     evaluate_every: int = Field(1, ge=1, le=10_000_000, description="rounds")
 

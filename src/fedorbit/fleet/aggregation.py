@@ -12,6 +12,7 @@ A satellite that is lost before the end takes the cycle with it: its messages ne
 """
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from fedorbit.activity import Activity
 from fedorbit.errors import LinkError, ModelError
 from fedorbit.fleet.keeping import Arrays, Keeper, Shelf
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER
+from fedorbit.fleet.notes import Notes
 from fedorbit.fleet.routes import Routes
 from fedorbit.hardware import Floats
 
@@ -79,8 +81,13 @@ class Aggregation:
 class Aggregations:
     """Cycles under way."""
 
-    def __init__(self, routes: Routes, activity: Activity, satellites: int, slot_s: float) -> None:
+    def __init__(
+        self, routes: Routes, activity: Activity, satellites: int, slot_s: float, notes: Notes
+    ) -> None:
         self.routes = routes
+        self._notes = notes
+        self._tried: set[int] = set()
+        """Orbits that have begun a cycle."""
         self._activity, self._slot_s = activity, slot_s
         self._under_way: list[Aggregation] = []
         self._received_s: Floats = np.zeros(satellites)
@@ -178,6 +185,14 @@ class Aggregations:
     ) -> None:
         """Send what the programs of an orbit exchange, and keep what they returned."""
         end_s = self._end_s(self._since_s(t, orbit), members, cycle)
+        if not math.isfinite(end_s) and orbit not in self._tried:
+            warnings.warn(
+                f"the satellites of orbit {orbit} do not all reach each other after round {t}: its "
+                "first aggregation never ends; a longer schedule.rounds, more stations or links "
+                "(network.isl, network.cross_plane, network.max_range_km) may help",
+                stacklevel=2,
+            )
+        self._tried.add(orbit)
         kept = {key: self._kept(result) for key, result in results.items()}
         self._under_way.append(
             Aggregation(orbit, purpose, t, end_s, tuple(members), samples, upload, kept)
@@ -214,6 +229,8 @@ class Aggregations:
         due = [one for one in self._under_way if is_due(one)]
         self._under_way = [one for one in self._under_way if one not in due]
         self.handed |= {one.orbit: one for one in due}
+        for one in due:
+            self._notes.add({"aggregation_s": max(one.end_s - one.begun * self._slot_s, 0.0)})
         return sorted(due, key=lambda one: one.orbit)
 
     def _gets_down(self, t: int, one: Aggregation) -> bool:

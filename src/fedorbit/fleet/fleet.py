@@ -123,7 +123,9 @@ class Fleet:
             size_bytes, rates.to_ground_mbps, rates.from_ground_mbps, isl_mbps
         )
         if routed:
-            self.aggregations = Aggregations(self.routes, activity, self.satellites, round_s)
+            self.aggregations = Aggregations(
+                self.routes, activity, self.satellites, round_s, self.notes
+            )
         self.onboard: Onboard | None = None
         """Clocks and batteries, where the configuration has them."""
         if hardware is not None:

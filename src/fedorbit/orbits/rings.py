@@ -72,6 +72,15 @@ def rings(constellation: Constellation, grazing_km: float) -> list[Ring]:
     ]
 
 
+def unlinked_orbits(found: Sequence[Ring]) -> list[int]:
+    """Return the orbits of several satellites in which neighbours do not always see each other."""
+    return [
+        orbit
+        for orbit, ring in enumerate(found)
+        if ring.satellites > 1 and ring.verdict != "always"
+    ]
+
+
 def _ring(
     altitude_km: Floats, spacing_deg: Floats, hop_km: Floats, seen: Flags, grazing_km: float
 ) -> Ring:

@@ -8,11 +8,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from fedorbit.config.network import NetworkSection
 from fedorbit.data.similarity import similarity_coefficient
 from fedorbit.errors import RunError
 from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.engine import Engine
 from fedorbit.methods.base import Method
+from fedorbit.orbits.rings import rings, unlinked_orbits
 from fedorbit.simulation.checkpoint import Checkpoint, load_newest, save
 from fedorbit.simulation.evaluation import Evaluator, clients, evaluator_of
 from fedorbit.simulation.provenance import provenance
@@ -181,12 +183,12 @@ def _record(world: World, now: Now, evaluated: Record, clock: float) -> Record:
 
 
 def _isl_summary(world: World) -> dict[str, Any]:
-    """Describe the links between satellites, where they are physical."""
-    config = world.config
-    if config.run.links != "physical":
-        return {}
-    isl = "assumed" if config.network is None else config.network.isl
-    return {"isl": isl, "unlinked_orbits": list(world.unlinked_orbits)}
+    """Describe the links within orbits: which there are, and orbits whose assumed ones are none."""
+    network = world.config.network or NetworkSection()
+    if world.config.is_routed or world.config.run.links == "physical":
+        return {"isl": network.isl, "unlinked_orbits": list(world.unlinked_orbits)}
+    found = unlinked_orbits(rings(world.constellation, network.grazing_km))
+    return {"isl": "assumed", "unlinked_orbits": found}
 
 
 def _summary(
@@ -199,7 +201,9 @@ def _summary(
     backend: str,
 ) -> dict[str, Any]:
     spent = {k: v for k, v in done.spent["ledger"].items() if k != "epochs"}
-    fedavg_bytes = fleet.fedavg_to_ground_bytes(done.rounds_done)
+    # Over routes FedAvg does not send a model in every round of contact.
+    routed = world.config.is_routed
+    fedavg_bytes = 0 if routed else fleet.fedavg_to_ground_bytes(done.rounds_done)
     last = fleet.at(done.rounds_done - 1)
     similarity = similarity_coefficient(last.orbits.class_counts[last.orbits.active])
     events = [event.model_dump(exclude_none=True) for event in world.config.events]
