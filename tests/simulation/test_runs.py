@@ -121,6 +121,7 @@ def test_two_runs_give_the_same_records(whole: fo.RunResult, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("isl", ["line-of-sight", "none"])
+@pytest.mark.filterwarnings("ignore:. of . orbits never aggregate")
 def test_resumes_with_aggregations_under_way(tmp_path: Path, isl: str) -> None:
     """Results that orbits have not yet brought together are read back from a checkpoint's files."""
     run = {"links": "physical", "rounds": 12, "method": ["fedorbit"]}

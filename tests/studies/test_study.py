@@ -324,7 +324,7 @@ SIZES = {
     # 3 x 2 sizes on two partitions, 3 sets of stations, 3 altitudes; 3 methods, 3 seeds
     "constellations": ((3 * 2 * 2 + 3 + 3) * 3 * 3, (2 * 1 * 2 + 3 + 2) * 3),
     "dynamic": (5 * 3 * 2 * 3, 5 * 3 * 2),
-    "links": (7 * 2 * 2 * 3, 7 * 2 * 2),
+    "links": (4 * 4 * 2 * 3, 4 * 4 * 2),
     "paper-eurosat": (12 * 2 * 3, 12 * 2),
     "paper-resisc45": (12 * 2 * 3, 12 * 2),
     "paper-so2sat": (12 * 2 * 3, 12 * 2),

@@ -12,7 +12,6 @@ A satellite that is lost before the end takes the cycle with it: its messages ne
 """
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -86,8 +85,6 @@ class Aggregations:
     ) -> None:
         self.routes = routes
         self._notes = notes
-        self._tried: set[int] = set()
-        """Orbits that have begun a cycle."""
         self._activity, self._slot_s = activity, slot_s
         self._under_way: list[Aggregation] = []
         self._received_s: Floats = np.zeros(satellites)
@@ -185,14 +182,6 @@ class Aggregations:
     ) -> None:
         """Send what the programs of an orbit exchange, and keep what they returned."""
         end_s = self._end_s(self._since_s(t, orbit), members, cycle)
-        if not math.isfinite(end_s) and orbit not in self._tried:
-            warnings.warn(
-                f"the satellites of orbit {orbit} do not all reach each other after round {t}: its "
-                "first aggregation never ends; a longer schedule.rounds, more stations or links "
-                "(network.isl, network.cross_plane, network.max_range_km) may help",
-                stacklevel=2,
-            )
-        self._tried.add(orbit)
         kept = {key: self._kept(result) for key, result in results.items()}
         self._under_way.append(
             Aggregation(orbit, purpose, t, end_s, tuple(members), samples, upload, kept)

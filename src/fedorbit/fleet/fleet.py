@@ -162,6 +162,15 @@ class Fleet:
         """Earliest routes over all links, those included that are assumed within orbits."""
         return Routes(self.topology, self._hop_times, self.ledger)
 
+    def orbits_without_routes(self) -> list[int]:
+        """Orbits whose satellites do not all reach each other from the run's start on."""
+        active, found = self.rosters.activity.during(0), []
+        for orbit in range(self.orbits):
+            members = np.flatnonzero(active & (self.orbit_of_satellite == orbit))
+            if not np.isfinite(self.routes.arrivals_s(0.0, members)[:, members]).all():
+                found.append(orbit)
+        return found
+
     def initial_model(self) -> Vector:
         """Return w(0), the same on all nodes."""
         return self._initial_model.copy()

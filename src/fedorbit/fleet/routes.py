@@ -12,6 +12,7 @@ from itertools import chain
 import numpy as np
 
 from fedorbit.fleet.ledger import Ledger
+from fedorbit.fleet.roster import Ints
 from fedorbit.fleet.topology import Topology
 from fedorbit.hardware import Floats
 from fedorbit.orbits.routing import Arrivals, ContactGraph, HopTimes
@@ -65,6 +66,10 @@ class Routes:
         if not np.isfinite(start_s).any() or not sources:
             return np.full(len(targets), np.inf)
         return self._graph.earliest_arrival(sources, start_s).arrival_s[list(targets)]
+
+    def arrivals_s(self, start_s: float, sources: Ints) -> Floats:
+        """When a message that leaves each source at a moment can be at each node."""
+        return self._graph.arrivals(np.array([start_s]), sources)[0]
 
     def carry(
         self, sources: Sequence[int], start_s: Starts, targets: Sequence[int], size_bytes: int

@@ -26,7 +26,11 @@ from fedorbit.simulation.records import (
     read_records,
     write_summary,
 )
-from fedorbit.simulation.world import World, warn_of_idle_satellites
+from fedorbit.simulation.world import (
+    World,
+    warn_of_idle_satellites,
+    warn_of_orbits_without_routes,
+)
 from fedorbit.stopping import StopRequested, deaf_to_signals, stopping_on_signals
 
 
@@ -79,6 +83,8 @@ def run_rounds(
     fleet = world.fleet(engine, method.needs)
     if fleet.onboard is not None:
         warn_of_idle_satellites(fleet.onboard)
+    if fleet.aggregations is not None:
+        warn_of_orbits_without_routes(fleet)
     evaluator = evaluator_of(world, engine, method.serves)
     at = _Standing(_start_or_resume(method, fleet, folder, run_id))
     fleet.restore(at.done.spent, at.done.under_way)

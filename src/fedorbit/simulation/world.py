@@ -297,6 +297,18 @@ def warn_of_missing_links(orbits: Sequence[int], whole: int) -> None:
         )
 
 
+def warn_of_orbits_without_routes(fleet: Fleet) -> None:
+    """Warn of orbits whose aggregation never ends."""
+    orbits, whole = fleet.orbits_without_routes(), fleet.orbits
+    if orbits:
+        warnings.warn(
+            f"{len(orbits)} of {whole} orbits never aggregate ({_named(orbits)}): their satellites "
+            "do not all reach each other within schedule.rounds; more rounds, stations or links "
+            "(network.isl, network.cross_plane, network.max_range_km) may help",
+            stacklevel=2,
+        )
+
+
 def warn_of_idle_satellites(onboard: Onboard) -> None:
     """Warn of satellites that can never train, however long they wait."""
     idle, hardware = onboard.never_able(), onboard.hardware
