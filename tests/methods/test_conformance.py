@@ -12,6 +12,7 @@ from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
 from fedorbit.methods.fedrep import FedRep
+from fedorbit.methods.fedsat import FedAsync, FedSat
 from fedorbit.methods.local import Local
 from fedorbit.methods.per_fedavg import PerFedAvg
 from fedorbit.methods.pfedme import PFedMe
@@ -139,6 +140,18 @@ class TestFedOrbitByTorch(MethodConformance):
 class TestAPFLByTorch(MethodConformance):
     method = APFL()
     backend = "torch"
+
+
+class TestFedSat(MethodConformance):
+    method = FedSat()
+
+
+class TestFedSatScheduled(MethodConformance):
+    method = FedSat(update="delta", schedule=True, pull=0.5)
+
+
+class TestFedAsync(MethodConformance):
+    method = FedAsync(period_s=300.0)
 
 
 class TestTheExample(MethodConformance):

@@ -76,14 +76,18 @@ class Fleet:
         unlinked_orbits: Collection[int] = (),
         hardware: Hardware | None = None,
         needs: Needs = ONE_MODEL,
+        geometry: ContactPlan | None = None,
     ) -> None:
-        """`visible[slot, orbit]`; `contacts`: of active satellites; `seed`: for channels.
+        """`visible[slot, orbit]`; `contacts`: of active satellites; `seed`: for what is drawn.
+
+        `geometry`: contacts of all satellites, from which alone contacts are predicted.
 
         `routed`: satellites of an orbit have no links but contacts, of `isl_mbps`. Otherwise those
         of `unlinked_orbits` are assumed to have links that do not exist.
         """
         self.layout, self.plan, self.links, self.tau_max = layout, plan, links, tau_max
         self.orbit_of_satellite, self.round_s = orbit_of_satellite, round_s
+        self.seed = seed
         self.visible = visible
         self.classes = int(class_counts.shape[1])
         self._initial_model = initial_model
@@ -96,7 +100,13 @@ class Fleet:
         """What the method has noted since the last record."""
         self.unlinked_orbits = frozenset(unlinked_orbits)
         self.topology = Topology(
-            contacts, orbit_of_satellite, activity, len(visible), round_s, assumed_isl=not routed
+            contacts,
+            orbit_of_satellite,
+            activity,
+            len(visible),
+            round_s,
+            assumed_isl=not routed,
+            geometry=geometry,
         )
         self.network = Network(
             self.topology,

@@ -31,11 +31,15 @@ class Topology:
         slots: int,
         slot_s: float,
         assumed_isl: bool = True,
+        geometry: ContactPlan | None = None,
     ) -> None:
-        """`contacts`: of active satellites only. `assumed_isl`: those of an orbit need none."""
+        """`contacts`: of active satellites only. `assumed_isl`: those of an orbit need none.
+
+        `geometry`: contacts of all satellites whatever happens to them; as `contacts` unless given.
+        """
         self.satellites, self.servers = contacts.satellites, contacts.servers
         self.slots, self.slot_s = slots, slot_s
-        self._contacts = contacts
+        self._contacts, self._geometry = contacts, geometry or contacts
         self._orbit_of_satellite = orbit_of_satellite
         self._activity = activity
         self._assumed_isl = assumed_isl
@@ -154,6 +158,23 @@ class Topology:
         if self.is_server(a) or self._assumed_isl:
             return self.orbit_of(a) == self.orbit_of(b)
         return a == b
+
+    def visits_ahead(self, t: int, slots: int | None) -> Flags:
+        """Return in which slots from t on satellites are predicted to meet a server."""
+        end = self.slots if slots is None else min(t + slots, self.slots)
+        return np.asarray(self._predicted[t:end] & self._activity.during(t))
+
+    @cached_property
+    def _predicted(self) -> Flags:
+        """Slots that a contact with any server overlaps, `[slot, satellite]`, by geometry alone."""
+        plan = self._geometry.with_servers
+        flags = np.zeros((self.slots, self.satellites), dtype=np.bool_)
+        begins_s = np.arange(self.slots + 1, dtype=np.float64) * self.slot_s
+        first = np.searchsorted(begins_s, plan.begin_s, side="right") - 1
+        end = np.searchsorted(begins_s, plan.end_s)
+        for low, high, k in zip(first.tolist(), end.tolist(), plan.first.tolist(), strict=True):
+            flags[low:high, k] = True
+        return flags
 
     # --- In seconds -----------------------------------------------------------------------------
 

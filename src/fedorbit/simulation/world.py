@@ -185,6 +185,7 @@ class World:
             unlinked_orbits=self.unlinked_orbits,
             hardware=self.hardware,
             needs=needs,
+            geometry=self.plan,
         )
 
 
