@@ -16,8 +16,7 @@ leaves with w. `FedSat` replaces what k contributed last: w <- w - (n_k / n) (u_
 is w = sum n_k u_k / n over the last contributions. `FedAsync`, a baseline of the same paper:
 w <- (1 - a) w + a u_k (2) with a = a' s(dt), where s = 1 up to dt = (1 + eps) T_o, and after that
 1 / (1 + A (dt - (1 + eps) T_o)). With `schedule`, a satellite whose next visit is long enough to
-receive, train and send within it takes no model along now: it sends one update per visit either
-way.
+receive, train and send within it takes no model along now.
 
 Departures
 - Until all have reported, n is the samples of those that have (as code of that group does; the
@@ -27,8 +26,9 @@ Departures
 - Rounds are slots: a job ends by the beginning of a round, and visits that begin at the same moment
   or are under way as a round begins are one event: all upload, then all receive. With `schedule`,
   seconds of training and of both messages are rounded up to rounds.
-- A satellite still in view that has sent its update trains again, if that is not left to the next
-  visit. One without samples takes no part. Epochs, batch and rate are the run's.
+- A model that is taken along, and whose training ends in the same visit, is sent at once, also with
+  `schedule`; the sequel sends one update per visit.
+- A satellite without samples takes no part. Epochs, batch and rate are the run's.
 
 State of one model per satellite, `last`, with `update = "replace"` alone.
 """
