@@ -18,6 +18,7 @@ from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
 from fedorbit.methods.fedrep import FedRep
 from fedorbit.methods.fedsat import FedAsync, FedSat
+from fedorbit.methods.fedspace import FedSpace
 from fedorbit.methods.local import Local
 from fedorbit.methods.per_fedavg import PerFedAvg
 from fedorbit.methods.pfedme import PFedMe
@@ -58,6 +59,7 @@ METHODS: dict[str, type[Method]] = {
     "fedorbit": FedOrbit,
     "fedsat": FedSat,
     "fedasync": FedAsync,
+    "fedspace": FedSpace,
 }
 
 

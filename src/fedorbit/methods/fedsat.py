@@ -95,7 +95,7 @@ class Visiting(Method):
             for contact in visitors:
                 if state["stage"][contact.satellite] == FREE and self.departs(state, now, contact):
                     send_model(state, now, contact, sent_s=moment_s)
-        begin_training(state, now, self.local)
+        begin_training(state, now, lambda k, w: [now.job(k, w, rule=self.local(w))])
         return state
 
     def upload(self, done: Finished) -> Vector:

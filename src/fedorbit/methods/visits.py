@@ -10,14 +10,14 @@ contact with any server. State that these steps share, beside the method's own:
     visit                         of each satellite: away, or what the visit under way has brought
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from fedorbit.fleet import Contact, Finished, Fleet, Mail, Now
 from fedorbit.fleet.facts import Fact
+from fedorbit.learning.jobs import LocalJob
 from fedorbit.learning.parameters import Vector
-from fedorbit.learning.rules import PLAIN, Rule
 from fedorbit.methods.base import State
 from fedorbit.methods.steps import load_launched
 
@@ -91,11 +91,11 @@ def send_model(state: State, now: Now, contact: Contact, **about: Fact) -> None:
 
 
 def begin_training(
-    state: State, now: Now, rule: Callable[[Vector], Rule] = lambda _: PLAIN
-) -> list[int]:
-    """Begin to train where a model has arrived, which its orbit uses from now on; return where.
+    state: State, now: Now, jobs: Callable[[int, Vector], Sequence[LocalJob]]
+) -> None:
+    """Begin jobs where a model has arrived, which its orbit uses from now on.
 
-    `rule` is that of a job, given the model it starts from.
+    `jobs`: those of a satellite that has received a model, one after the other.
     """
     receiving = np.flatnonzero(state["stage"] == RECEIVING).tolist()
     mail = [letter for k in receiving for letter in now.inbox(k)]
@@ -104,8 +104,5 @@ def begin_training(
         if version >= state["received_version"][orbit]:
             state["received"][orbit], state["received_version"][orbit] = letter.payload, version
         state["stage"][letter.target] = TRAINING
-    now.begin(
-        [now.job(x.target, x.payload, rule=rule(x.payload)) for x in mail],
-        about=[x.about for x in mail],
-    )
-    return [letter.target for letter in mail]
+    begun = [(job, x.about) for x in mail for job in jobs(x.target, x.payload)]
+    now.begin([job for job, _ in begun], about=[about for _, about in begun])
