@@ -183,6 +183,6 @@ class FedAsync(Visiting):
 
 def _visit_slots(ahead: NDArray[np.bool_]) -> tuple[int, int]:
     """Return how many slots the visit under way will last, and the next; 0 if there is none."""
-    ends = np.flatnonzero(np.diff(ahead.astype(np.int8), prepend=0, append=0))
-    this, following, *_ = [*np.diff(ends)[::2].tolist(), 0]
-    return this, following
+    changes = np.flatnonzero(np.diff(ahead.astype(np.int8), prepend=0, append=0))
+    lengths: list[int] = np.diff(changes)[::2].tolist()
+    return lengths[0], lengths[1] if len(lengths) > 1 else 0

@@ -11,11 +11,11 @@ contact with any server. State that these steps share, beside the method's own:
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from fedorbit.fleet import Contact, Finished, Fleet, Mail, Now
-from fedorbit.fleet.facts import Fact
 from fedorbit.learning.jobs import LocalJob
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import State
@@ -62,14 +62,15 @@ def open_slot(state: State, now: Now, *uncopied: str) -> tuple[State, list[Conta
     return state, list(first.values())
 
 
-def send_finished(state: State, now: Now, done: Finished, vector: Vector, **about: Fact) -> None:
+def send_finished(state: State, now: Now, done: Finished, vector: Vector, **about: Any) -> None:
     """Send what a satellite has made of its model, now or in its next contact.
 
     A satellite that could not train for want of power, or will have no contact, is free again.
     """
     k, sent = done.satellite, None
     if done.trained.steps and (server := now.next_server(k)) is not None:
-        sent = now.send(k, server, vector, wait=True, **done.about, **about)
+        about = {**done.about, **about}
+        sent = now.send(k, server, vector, wait=True, **about)
     state["stage"][k] = FREE if sent is None else SENDING
 
 
@@ -81,7 +82,7 @@ def arrivals(state: State, now: Now) -> dict[int, Mail]:
     return arrived
 
 
-def send_model(state: State, now: Now, contact: Contact, **about: Fact) -> None:
+def send_model(state: State, now: Now, contact: Contact, **about: Any) -> None:
     """Send the newest model to a satellite that is free."""
     k, version = contact.satellite, int(state["version"])
     w = state["global"]

@@ -51,9 +51,9 @@ def _mean_loss(
     scale: Vector,
     shift: Vector,
     cancel: CancelFlag,
-    **_: Any,
+    **settings: Any,
 ) -> float:
-    """Return the mean loss over an order of samples; settings of training are not used."""
+    """Return the mean loss over an order of samples; `settings` of training are not used."""
     _, total = kernel.evaluate(
         images,
         labels,
