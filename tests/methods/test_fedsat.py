@@ -10,6 +10,7 @@ from fedorbit.methods import State
 from fedorbit.methods.fedsat import FedAsync, FedSat, Visiting
 from fedorbit.orbits.plan import plan_of_slots
 from fedorbit.testing import EVENTS, assert_same, fleet_of, play, small_world
+from fedorbit.testing.worlds import PATTERN
 from tests.methods.quadratic import play_on, quadratic_fleet
 
 H, M, N = np.array([1.0, 0.5, 2.0]), np.array([[3.0, 1.0], [-1.0, 2.0], [0.5, -4.0]]), [1, 2, 3]
@@ -176,7 +177,12 @@ def test_seconds_of_training_decide_which_visit_is_long_enough() -> None:
 def test_a_schedule_without_visits_that_are_long_enough_changes_nothing(
     update: str, events: Sequence[dict]
 ) -> None:
-    world = small_world(links="causal", onboard={"samples_per_s": 0.025}, events=events)
+    visible, onboard = np.tile(PATTERN, (2, 1)), {"samples_per_s": 0.008}
+    world = small_world(visible, links="causal", onboard=onboard, events=events)
+    longest_s = [300.0 * length for length in (2, 1, 2)]  # of an orbit's visits
+    with fleet_of(world) as fleet:
+        now, orbit_of = fleet.at(0), fleet.orbit_of_satellite
+        assert all(now.training_s(k) > longest_s[orbit_of[k]] for k in range(6))
     played = [play(FedSat(update=update, schedule=on), world) for on in (False, True)]
     for one, other in zip(*played, strict=True):
         assert_same(one, other)

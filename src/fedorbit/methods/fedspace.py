@@ -94,7 +94,7 @@ class FedSpace(Method):
         "mass", description="what an aggregation is worth: discounted samples, or as was learned"
     )
     power: float = Field(0.5, gt=0, le=1, description="p of the mass utility")
-    pairs: int = Field(500, ge=1, le=10_000, description="aggregations that ridge learns from")
+    pairs: int = Field(500, ge=1, le=2000, description="aggregations that ridge learns from")
     versions: int = Field(10, ge=1, le=1000, description="rounds of FedAvg that ridge learns from")
 
     @model_validator(mode="after")
