@@ -2,7 +2,7 @@
 
 Razmi, Matthiesen, Dekorsy and Popovski, "Ground-Assisted Federated Learning in LEO Satellite
 Constellations", 2022; the schedule is of their sequel, "Scheduling for Ground-Assisted Federated
-Learning in LEO Satellite Constellations", 2022. Both were read; what is not theirs is named below.
+Learning in LEO Satellite Constellations", 2022. Equations are checked against both papers.
 
     symbol    here
     u_k       model that satellite k trained last; `last[k]` at the server, with weight n_k
@@ -19,7 +19,7 @@ w <- (1 - a) w + a u_k (2) with a = a' s(dt), where s = 1 up to dt = (1 + eps) T
 receive, train and send within it takes no model along now.
 
 Departures
-- Until all have reported, n is the samples of those that have (as code of that group does; the
+- Until all have reported, n is the samples of those that have (seen in code of others only; the
   letter is silent): the first model has no share in w. What a lost satellite contributed stays.
 - `update = "delta"`, w <- w + (n_k / n) (u_k - b_k), is how others have written FedSat.
 - The unit of the printed A is unclear; here A T_o = 5, `decay`. One T_o serves all shells.

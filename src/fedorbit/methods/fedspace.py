@@ -3,8 +3,8 @@
 So, Hsieh, Arzani, Noghabi, Avestimehr and Chandra, "FedSpace: An Efficient Federated Learning
 Framework at Satellites and Ground Stations", 2022. Of the paper only the abstract was read: that
 contacts are known, and so the effect of a schedule on staleness and idleness. The search and the
-inputs of the utility are from code of others, the aggregation and its constants from memory; all
-numbers below are ours.
+inputs of the utility follow code of others, the aggregation is from memory, the rest is ours: most
+of what follows is a reading, not the paper.
 
     symbol     here
     a_i        `schedule`, flags of the slots since the last planning
