@@ -224,6 +224,9 @@ def test_methods_are_listed(fedorbit) -> None:
         "per_fedavg",
         "fedrep",
         "fedorbit",
+        "fedsat",
+        "fedasync",
+        "fedspace",
     ]
     assert document["ditto"]["parameters"]["lambda"]["default"] == 0.1
     assert document["fedorbit"]["parameters"]["rho"]["default"] == 0.95

@@ -15,13 +15,14 @@ from torch import Tensor
 
 from fedorbit.activity import Activity
 from fedorbit.fleet import Fleet, TrainingPlan
+from fedorbit.hardware import Hardware
 from fedorbit.learning.engine import LocalEngine
 from fedorbit.learning.jobs import LocalJob, SgdSettings, Trained, TrainingData
 from fedorbit.learning.parameters import ParameterLayout
 from fedorbit.learning.rules.base import Batch
 from fedorbit.learning.torch_trainer import _Job
 from fedorbit.methods import Method, State
-from fedorbit.orbits.plan import plan_of_slots
+from fedorbit.orbits.plan import ContactPlan, plan_of_slots
 
 Floats = NDArray[Any]
 
@@ -70,8 +71,13 @@ def quadratic_fleet(
     intra_rounds: int = 1,
     rounds: int = 400,
     start: Sequence[float] | None = None,
+    contacts: ContactPlan | None = None,
+    samples_per_s: float | None = None,
 ) -> Iterator[Fleet]:
-    """Lend a fleet; all satellites are in one orbit that is always in view unless said."""
+    """Lend a fleet; all satellites are in one orbit that is always in view unless said.
+
+    A round takes a second. `contacts`: where they do not fill whole rounds.
+    """
     samples = [1] * len(h) if samples is None else samples
     orbit = np.zeros(len(h), dtype=np.int64) if orbit_of is None else np.array(orbit_of)
     owner = np.repeat(np.arange(len(h)), samples)
@@ -86,6 +92,8 @@ def quadratic_fleet(
     layout = ParameterLayout((), slice(0, size - 1), slice(size - 1, size), np.array([[size - 1]]))
     trainer = QuadraticTrainer(np.array(h), means, data, settings)
     engine = LocalEngine(trainer, data, 0, 1)
+    speeds = None if samples_per_s is None else np.full(len(h), samples_per_s)
+    hardware = None if speeds is None else Hardware(speeds, round_s=1.0)
     w = np.zeros(size, dtype=np.float32) if start is None else np.array(start, dtype=np.float32)
     try:
         fleet = Fleet(
@@ -95,12 +103,13 @@ def quadratic_fleet(
             orbit_of_satellite=orbit,
             class_counts=np.array(samples, dtype=np.int64)[:, None],
             visible=seen.astype(bool),
-            contacts=plan_of_slots(seen.astype(bool)[:, orbit, None], 1.0),
+            contacts=contacts or plan_of_slots(seen.astype(bool)[:, orbit, None], 1.0),
             activity=Activity.always(len(h)),
             tau_max=rounds,
             plan=TrainingPlan(epochs, intra_rounds, rate, 1.0, batch, momentum),
             links="ideal",
             round_s=1.0,
+            hardware=hardware,
         )
         fleet.trainer = trainer  # type: ignore[attr-defined]
         yield fleet

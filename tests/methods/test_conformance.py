@@ -12,6 +12,8 @@ from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
 from fedorbit.methods.fedrep import FedRep
+from fedorbit.methods.fedsat import FedAsync, FedSat
+from fedorbit.methods.fedspace import FedSpace
 from fedorbit.methods.local import Local
 from fedorbit.methods.per_fedavg import PerFedAvg
 from fedorbit.methods.pfedme import PFedMe
@@ -139,6 +141,28 @@ class TestFedOrbitByTorch(MethodConformance):
 class TestAPFLByTorch(MethodConformance):
     method = APFL()
     backend = "torch"
+
+
+class TestFedSat(MethodConformance):
+    method = FedSat()
+
+
+class TestFedSatScheduled(MethodConformance):
+    method = FedSat(update="delta", schedule=True, pull=0.5)
+
+
+class TestFedAsync(MethodConformance):
+    method = FedAsync(period_s=300.0)
+
+
+class TestFedSpace(MethodConformance):
+    method = FedSpace(horizon=4, least=1, most=4, candidates=20)
+
+
+class TestFedSpaceWithRidge(MethodConformance):
+    method = FedSpace(
+        horizon=3, least=2, most=3, candidates=5, utility="ridge", pairs=6, versions=2
+    )
 
 
 class TestTheExample(MethodConformance):

@@ -7,6 +7,7 @@ from fedorbit.fleet.network import Mail
 from fedorbit.fleet.now import Now
 from fedorbit.fleet.onboard import ONE_MODEL, Needs, Onboard
 from fedorbit.fleet.orbits import Phase, Rules
+from fedorbit.fleet.rehearsal import Rehearsal
 from fedorbit.fleet.training import Finished
 from fedorbit.orbits.plan import Contact, Window
 
@@ -24,6 +25,7 @@ __all__ = [
     "Now",
     "Onboard",
     "Phase",
+    "Rehearsal",
     "Rules",
     "TrainingPlan",
     "Window",

@@ -5,7 +5,8 @@
 cycles of orbits, charges) and what was spent belong to the fleet, and to its part of a checkpoint.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +22,7 @@ from fedorbit.fleet.network import Links, Network
 from fedorbit.fleet.notes import Notes
 from fedorbit.fleet.now import Now
 from fedorbit.fleet.onboard import ONE_MODEL, Needs, Onboard
+from fedorbit.fleet.rehearsal import Rehearsal
 from fedorbit.fleet.roster import Ints, Rosters
 from fedorbit.fleet.routes import Routes
 from fedorbit.fleet.topology import Flags, Topology
@@ -78,8 +80,12 @@ class Fleet:
         unlinked_orbits: Collection[int] = (),
         hardware: Hardware | None = None,
         needs: Needs = ONE_MODEL,
+        geometry: ContactPlan | None = None,
+        rehearsal: Callable[[], AbstractContextManager[Rehearsal]] | None = None,
     ) -> None:
-        """`visible[slot, orbit]`; `contacts`: of active satellites; `seed`: for channels.
+        """`visible[slot, orbit]`; `contacts`: of active satellites; `seed`: for what is drawn.
+
+        `geometry`: contacts of all satellites, from which alone contacts are predicted.
 
         `routed`: satellites of an orbit have no links but contacts, of `isl_mbps`. Otherwise those
         of `unlinked_orbits` are assumed to have links that do not exist. `server_groups`: servers
@@ -87,6 +93,9 @@ class Fleet:
         """
         self.layout, self.plan, self.links, self.tau_max = layout, plan, links, tau_max
         self.orbit_of_satellite, self.round_s = orbit_of_satellite, round_s
+        self.seed = seed
+        self.rehearsal = rehearsal
+        """Lends synthetic images dealt like the run's, to learn from before it; None without."""
         self.visible = visible
         self.classes = int(class_counts.shape[1])
         self._initial_model = initial_model
@@ -106,6 +115,7 @@ class Fleet:
             round_s,
             assumed_isl=not routed,
             server_groups=server_groups,
+            geometry=geometry,
         )
         isl_mbps = isl_mbps if routed else None
         self.network = Network(

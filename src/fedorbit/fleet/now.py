@@ -4,6 +4,7 @@ now.satellites_of(server), now.servers_of(k), now.next_server(k), now.neighbours
     now.contacts(server)                   in seconds: the order of events inside the slot
     now.window(a, b, seconds)              the next contact: orbits are predictable
     now.ways(sources)                      earliest routes to all nodes, by store and forward
+    now.visits_ahead(slots)                predicted contacts of all satellites, slot by slot
 now.send(source, target, vector, route=…, part=…, channel=…, **about) -> slot of arrival
     now.inbox(node)
 now.train(jobs), now.run(programs)     training within the slot
@@ -18,6 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedorbit.fleet.channel import EXACT, Channel
 from fedorbit.fleet.facts import Fact
@@ -128,6 +130,14 @@ class Now:
         start_s = self.t * self.fleet.round_s if start_s is None else start_s
         return self.fleet.routes.ways(sources, start_s)
 
+    def visits_ahead(self, slots: int | None = None) -> NDArray[np.bool_]:
+        """Predict which satellites meet a server in this slot and those after it: all, or so many.
+
+        `[slot, satellite]`, from geometry and the satellites that are active now: losses and
+        launches to come are not known.
+        """
+        return self.fleet.topology.visits_ahead(self.t, slots)
+
     def transfer_s(self, a: int, b: int, values: int | None = None) -> float:
         """Seconds that values take over the link from a to b: those of a model unless given."""
         self.fleet.topology.require_nodes(a, b)
@@ -207,6 +217,14 @@ class Now:
             asked = job.whole_epochs(int(self.samples[satellite]))
             self.fleet.onboard.ask(orbit, self.t, asked)
         return job
+
+    def training_s(self, satellite: int, epochs: int | None = None) -> float:
+        """Seconds that epochs, the run's unless given, take on board; 0 without a speed there."""
+        self.fleet.topology.require_satellite(satellite)
+        if self.fleet.onboard is None:
+            return 0.0
+        epochs = self.fleet.plan.epochs if epochs is None else epochs
+        return self.fleet.onboard.epochs_s(satellite, epochs)
 
     def pooled_jobs(self, start: Vector, *, epochs: int) -> list[LocalJob]:
         """Make one job on the samples of all active satellites, if they have any."""

@@ -297,6 +297,10 @@ class Onboard:
         """Seconds that a job takes on board."""
         return self._images_s(job.satellite, job.images(int(self._samples[job.satellite])))
 
+    def epochs_s(self, satellite: int, epochs: int) -> float:
+        """Seconds that epochs over all samples of a satellite take on board, of one pass each."""
+        return self._images_s(satellite, epochs * int(self._samples[satellite]))
+
     def _images_s(self, satellite: int, images: int) -> float:
         return float(images / self.hardware.samples_per_s[satellite])
 

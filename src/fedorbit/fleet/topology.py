@@ -34,15 +34,17 @@ class Topology:
         slot_s: float,
         assumed_isl: bool = True,
         server_groups: Sequence[int] | None = None,
+        geometry: ContactPlan | None = None,
     ) -> None:
         """`contacts`: of active satellites only. `assumed_isl`: those of an orbit need none.
 
-        `server_groups`: servers with the same number are linked; all unless given.
+        `server_groups`: servers with the same number are linked; all unless given. `geometry`:
+        contacts of all satellites whatever happens to them; as `contacts` unless given.
         """
         self.server_groups = [0] * contacts.servers if server_groups is None else server_groups
         self.satellites, self.servers = contacts.satellites, contacts.servers
         self.slots, self.slot_s = slots, slot_s
-        self._contacts = contacts
+        self._contacts, self._geometry = contacts, geometry or contacts
         self._orbit_of_satellite = orbit_of_satellite
         self._activity = activity
         self._assumed_isl = assumed_isl
@@ -185,6 +187,23 @@ class Topology:
         )
         lasting = with_lasting_links(self._contacts, pairs)
         return lasting.restricted(self._activity, self.slot_s)
+
+    def visits_ahead(self, t: int, slots: int | None) -> Flags:
+        """Return in which slots from t on satellites are predicted to meet a server."""
+        end = self.slots if slots is None else min(t + slots, self.slots)
+        return np.asarray(self._predicted[t:end] & self._activity.during(t))
+
+    @cached_property
+    def _predicted(self) -> Flags:
+        """Slots that a contact with any server overlaps, `[slot, satellite]`, by geometry alone."""
+        plan = self._geometry.with_servers
+        flags = np.zeros((self.slots, self.satellites), dtype=np.bool_)
+        begins_s = np.arange(self.slots + 1, dtype=np.float64) * self.slot_s
+        first = np.searchsorted(begins_s, plan.begin_s, side="right") - 1
+        end = np.searchsorted(begins_s, plan.end_s)
+        for low, high, k in zip(first.tolist(), end.tolist(), plan.first.tolist(), strict=True):
+            flags[low:high, k] = True
+        return flags
 
     # --- In seconds -----------------------------------------------------------------------------
 

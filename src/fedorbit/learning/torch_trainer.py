@@ -126,6 +126,16 @@ class TorchTrainer:
         loss.backward()  # type: ignore[no-untyped-call]
         return workspace.gradient.clone()
 
+    def loss(self, point: Tensor, batch: Batch) -> float:
+        """Return the mean loss of a batch at a point."""
+        if self._cancelled.is_set():
+            raise TrainingCancelledError
+        workspace = self._workspace()
+        workspace.module.train()
+        workspace.weights.copy_(point)
+        with torch.no_grad():
+            return float(functional.cross_entropy(workspace.module(batch.images), batch.labels))
+
     def _try_out(self) -> None:
         """Refuse a model now that would fail in the middle of a run, or could not be repeated."""
         name, shape = self._spec.name, self._spec.image_shape
@@ -162,12 +172,16 @@ class _Job:
         self.start, self.rate, self.order = job.start, job.rate, order
         self.settings, self.device = trainer.settings, trainer.device
         self.batch, self.gradient = trainer.gather, trainer.gradient
+        self._trainer = trainer
 
     def batches(self) -> Iterator[Batch]:
         size = self.settings.batch
         for epoch in self.order:
             for begin in range(0, len(epoch), size):
                 yield self.batch(epoch[begin : begin + size])
+
+    def loss(self, point: Tensor, batch: Batch) -> float:
+        return self._trainer.loss(point, batch)
 
     def step(
         self,

@@ -17,6 +17,8 @@ from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
 from fedorbit.methods.fedrep import FedRep
+from fedorbit.methods.fedsat import FedAsync, FedSat
+from fedorbit.methods.fedspace import FedSpace
 from fedorbit.methods.local import Local
 from fedorbit.methods.per_fedavg import PerFedAvg
 from fedorbit.methods.pfedme import PFedMe
@@ -55,6 +57,9 @@ METHODS: dict[str, type[Method]] = {
     "per_fedavg": PerFedAvg,
     "fedrep": FedRep,
     "fedorbit": FedOrbit,
+    "fedsat": FedSat,
+    "fedasync": FedAsync,
+    "fedspace": FedSpace,
 }
 
 

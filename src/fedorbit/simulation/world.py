@@ -33,8 +33,17 @@ from fedorbit.cluster import ray_cluster
 from fedorbit.config import Config
 from fedorbit.data.cache import Dataset
 from fedorbit.data.partition import Partition
+from fedorbit.data.rehearsal import deal_like
 from fedorbit.errors import ConfigError, RunError
-from fedorbit.fleet import BYTES_PER_PARAMETER, ONE_MODEL, Fleet, Needs, Onboard, TrainingPlan
+from fedorbit.fleet import (
+    BYTES_PER_PARAMETER,
+    ONE_MODEL,
+    Fleet,
+    Needs,
+    Onboard,
+    Rehearsal,
+    TrainingPlan,
+)
 from fedorbit.hardware import Hardware
 from fedorbit.learning.backends import Backend, make_trainer, resolve_backend
 from fedorbit.learning.engine import Engine, LocalEngine
@@ -133,6 +142,23 @@ class World:
             finally:
                 remote.close(cancel=True)
 
+    @contextmanager
+    def rehearsal(self) -> Iterator[Rehearsal]:
+        """Yield synthetic images dealt like the run's, on threads of this process."""
+        counts = self.partition.train_counts(self.data.labels, self.spec.classes)
+        images, labels, train, held_out = deal_like(counts, self.spec.image_shape, self.config.seed)
+        everything = np.sort(np.concatenate(train))
+        scale, shift = standardisation(images, everything)
+        data = TrainingData(images, labels, scale, shift, train, everything)
+        section = self.config.engine
+        trainer = make_trainer(self.backend, self.spec, data, self.sgd, section.device)
+        workers = section.workers if section.kind == "local" else 0
+        engine = LocalEngine(trainer, data, self.config.seed, workers)
+        try:
+            yield Rehearsal(engine, everything, held_out)
+        finally:
+            engine.close(cancel=True)
+
     def setup(self, trainer: Trainer) -> TrainingSetup:
         """Describe to a cluster what it needs to do this machine's jobs."""
         data, images_on_nodes = self.data, None
@@ -187,6 +213,8 @@ class World:
             unlinked_orbits=self.unlinked_orbits,
             hardware=self.hardware,
             needs=needs,
+            geometry=self.plan,
+            rehearsal=self.rehearsal,
         )
 
 

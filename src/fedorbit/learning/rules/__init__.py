@@ -4,6 +4,7 @@
 - `coupled.py`: APFL's two models that learn through their mixture.
 - `moreau.py`: pFedMe's model that is held near an anchor, and an anchor that follows it.
 - `maml.py`: Per-FedAvg's gradient after a step of adaptation.
+- `loss.py`: no update: the loss of a model, which a satellite may report.
 
 A new rule is one new file: a frozen dataclass derived from `Rule` (`base.py`) with `with_torch`.
 Trainers and engines run and ship it as it is. Where rules come from a module outside this package,
@@ -12,6 +13,7 @@ every node of a Ray cluster must be able to import it.
 
 from fedorbit.learning.rules.base import KernelJob, Rule, TorchJob, Trained
 from fedorbit.learning.rules.coupled import Coupled
+from fedorbit.learning.rules.loss import Loss
 from fedorbit.learning.rules.maml import Maml
 from fedorbit.learning.rules.moreau import Moreau
 from fedorbit.learning.rules.sgd import PLAIN, Sgd
@@ -20,6 +22,7 @@ __all__ = [
     "PLAIN",
     "Coupled",
     "KernelJob",
+    "Loss",
     "Maml",
     "Moreau",
     "Rule",

@@ -67,6 +67,9 @@ class TorchJob(Protocol):
     def gradient(self, point: Tensor, batch: Batch) -> Tensor:
         """Gradient of the batch's mean loss at a point, as a new tensor. Looks for a cancel."""
 
+    def loss(self, point: Tensor, batch: Batch) -> float:
+        """Mean loss of a batch at a point. Looks for a cancel."""
+
     def step(
         self,
         part: Part | None = None,

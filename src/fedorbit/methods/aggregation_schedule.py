@@ -1,0 +1,129 @@
+"""When to aggregate: schedules are played forward over predicted visits, and the best is chosen.
+
+A schedule is a row of flags, one per slot. Many are played at once: arrays are `[schedule,
+satellite]`, and in a slot only the satellites that visit are touched.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Flags = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+NEVER = np.iinfo(np.int32).max
+"""Slot of an update that is not under way."""
+MOST_ENTRIES = 1_000_000
+"""Of an array `[schedule, satellite]`: more schedules are played in several parts."""
+
+UPDATES, SAMPLES, DISCOUNTS, STALENESS, OLDEST, WEIGHT = range(6)
+EMPTY = np.zeros(6)
+"""What is known of a buffer: its number of updates, the samples behind them, the sums of their
+discounts c(s) and of their staleness s, the largest staleness, and the sum of c(s) n_k."""
+
+Utility = Callable[[Floats], Floats]
+"""What an aggregation is worth, of each row of `[aggregation, 6]`."""
+
+
+def discount(staleness: Ints, alpha: float) -> Floats:
+    """Return c(s) = (1 + s)^-alpha."""
+    return np.asarray((1.0 + staleness) ** -alpha)
+
+
+def with_updates(
+    contents: Floats, staleness: Ints, samples: Ints, alpha: float, arrived: Flags
+) -> Floats:
+    """Return what is known of buffers `[..., 6]` after updates `[..., update]` have arrived."""
+    c = np.where(arrived, discount(np.maximum(staleness, 0), alpha), 0.0)
+    s, n = np.where(arrived, staleness, 0), np.where(arrived, samples, 0)
+    added = np.stack([arrived.sum(-1), n.sum(-1), c.sum(-1), s.sum(-1), s.max(-1, initial=0)], -1)
+    after = contents + np.concatenate([added, (c * n).sum(-1)[..., None]], axis=-1)
+    after[..., OLDEST] = np.maximum(contents[..., OLDEST], added[..., OLDEST])
+    return after
+
+
+class Played(NamedTuple):
+    """What happens in one slot, of all schedules."""
+
+    visitors: Ints
+    """Satellites that visit."""
+    staleness: Ints
+    """Of the updates that they bring, `[schedule, visitor]`; -1 of those that bring none."""
+    rows: Ints
+    """Schedules that aggregate."""
+    contents: Floats
+    """What is known of the buffers that these aggregate, `[row, 6]`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What a server knows of the slots to come."""
+
+    visits: Flags
+    """Predicted, `[slot, satellite]`."""
+    samples: Ints
+    """Of each satellite; one without takes no part."""
+    training_slots: Ints
+    """Slots from when each satellite receives a model until its update can be sent."""
+    version: int
+    held: Ints
+    """Version that each satellite has received last; -1 before its first."""
+    ready: Ints
+    """Slot, counted from the first, in which the update of each can be sent; NEVER without one."""
+    contents: Floats
+    """Of the buffer, `[6]`."""
+    alpha: float
+
+    def play(self, schedules: Flags) -> Iterator[Played]:
+        """Play schedules `[schedule, slot]` side by side, slot by slot."""
+        many = len(schedules)
+        held = np.tile(self.held.astype(np.int32), (many, 1))
+        ready = np.tile(self.ready.astype(np.int32), (many, 1))
+        version = np.full(many, self.version, dtype=np.int32)
+        contents = np.tile(self.contents, (many, 1))
+        for slot, visiting in enumerate(self.visits):
+            here = np.flatnonzero(visiting & (self.samples > 0))
+            base, due = held[:, here], ready[:, here]
+            arrived = due <= slot
+            staleness = np.where(arrived, version[:, None] - base, -1).astype(np.int64)
+            n = self.samples[here]
+            contents = with_updates(contents, staleness, n, self.alpha, arrived)
+            rows = np.flatnonzero(schedules[:, slot] & (contents[:, UPDATES] > 0))
+            yield Played(here, staleness, rows, contents[rows])
+            version[rows] += 1
+            contents[rows] = EMPTY
+            is_free = arrived | (due == NEVER)
+            receives = is_free & (base < version[:, None])
+            held[:, here] = np.where(receives, version[:, None], base)
+            until = np.where(receives, slot + self.training_slots[here], NEVER)
+            ready[:, here] = np.where(is_free, until, due)
+
+    def value(self, schedules: Flags, utility: Utility) -> Floats:
+        """Return the sum of what the aggregations of each schedule are worth."""
+        part = max(1, MOST_ENTRIES // max(1, len(self.samples)))
+        values = np.zeros(len(schedules))
+        for begin in range(0, len(schedules), part):
+            mine = values[begin : begin + part]  # a view
+            for played in self.play(schedules[begin : begin + part]):
+                mine[played.rows] += utility(played.contents)
+        return values
+
+    def best(self, schedules: Flags, utility: Utility) -> Flags:
+        """Return the schedule that is worth most; the first of several."""
+        return np.asarray(schedules[int(np.argmax(self.value(schedules, utility)))])
+
+
+def random_schedules(
+    visits: Flags, count: int, least: int, most: int, rng: np.random.Generator
+) -> Flags:
+    """Draw schedules with `least` to `most` aggregations, in slots in which a satellite visits."""
+    slots = np.flatnonzero(visits.any(axis=1))
+    numbers = rng.integers(least, most, endpoint=True, size=(count, 1))
+    rank = rng.random((count, len(slots))).argsort(axis=1).argsort(axis=1)
+    schedules = np.zeros((count, len(visits)), dtype=np.bool_)
+    schedules[:, slots] = rank < numbers
+    return schedules

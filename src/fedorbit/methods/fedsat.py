@@ -1,0 +1,188 @@
+"""FedSat and FedAsync: satellites train between visits, the server aggregates each at once.
+
+Razmi, Matthiesen, Dekorsy and Popovski, "Ground-Assisted Federated Learning in LEO Satellite
+Constellations", 2022; the schedule is of their sequel, "Scheduling for Ground-Assisted Federated
+Learning in LEO Satellite Constellations", 2022. The equations are those of both papers.
+
+    symbol    here
+    u_k       model that satellite k trained last; `last[k]` at the server, with weight n_k
+    b_k       model that it started from
+    n_k, n    samples of k, and of all
+    t_l       seconds of training, `now.training_s`
+    dt        seconds from sending b_k to processing u_k;  T_o: `period_s`
+
+At the rise of k, and when its training ends in view, k uploads u_k, the server aggregates, and k
+leaves with w. `FedSat` replaces what k contributed last: w <- w - (n_k / n) (u_k' - u_k) (1), that
+is w = sum n_k u_k / n over the last contributions. `FedAsync`, a baseline of the same paper:
+w <- (1 - a) w + a u_k (2) with a = a' s(dt), where s = 1 up to dt = (1 + eps) T_o, and after that
+1 / (1 + A (dt - (1 + eps) T_o)). With `schedule`, a satellite whose next visit is long enough to
+receive, train and send within it takes no model along now.
+
+Departures
+- Until all have reported, n is the samples of those that have (seen in code of others only; the
+  letter is silent): the first model has no share in w. What a lost satellite contributed stays.
+- `update = "delta"`, w <- w + (n_k / n) (u_k - b_k), is how others have written FedSat.
+- The unit of the printed A is unclear; here A T_o = 5, `decay`. One T_o serves all shells.
+- Rounds are slots: a job ends by the beginning of a round, and visits that begin at the same moment
+  or are under way as a round begins are one event: all upload, then all receive. With `schedule`,
+  seconds of training and of both messages are rounded up to rounds.
+- A model that is taken along, and whose training ends in the same visit, is sent at once, also with
+  `schedule`; the sequel sends one update per visit.
+- A satellite without samples takes no part. Epochs, batch and rate are the run's.
+
+State of one model per satellite, `last`, with `update = "replace"` alone.
+"""
+
+from abc import abstractmethod
+from itertools import groupby
+from math import ceil
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedorbit.fleet import Contact, Finished, Fleet, Mail, Now
+from fedorbit.learning.parameters import Vector
+from fedorbit.learning.rules import PLAIN, Rule, Sgd
+from fedorbit.methods.base import Family, Method, State
+from fedorbit.methods.steps import blend
+from fedorbit.methods.visits import (
+    FREE,
+    SENT,
+    arrivals,
+    before_visits,
+    begin_training,
+    open_slot,
+    send_finished,
+    send_model,
+)
+
+
+class Visiting(Method):
+    """Aggregate whatever a visiting satellite brings, at once."""
+
+    family: ClassVar[Family] = "space"
+
+    schedule: bool = Field(
+        False, description="wait for the next visit where it is long enough to train within it"
+    )
+    pull: float = Field(0.0, ge=0, le=1000, description="lambda, pull toward the model received")
+
+    @abstractmethod
+    def aggregate(self, state: State, now: Now, mail: Mail, moment_s: float) -> None:
+        """Put the update of one satellite into the global model."""
+
+    def start(self, fleet: Fleet) -> State:
+        """All orbits have the first model."""
+        return before_visits(fleet)
+
+    def round(self, state: State, now: Now) -> State:
+        """Follow the visits of the slot by time: upload, aggregate, receive, train."""
+        state, contacts = open_slot(state, now, "last")
+        for done in now.finished():
+            send_finished(state, now, done, self.upload(done))
+        arrived = arrivals(state, now)
+        if arrived and "last" in state:
+            state["last"] = state["last"].copy()  # only now, since it may be large
+        for moment_s, visiting in groupby(contacts, key=lambda contact: contact.begin_s):
+            visitors = list(visiting)
+            for mail in (arrived[c.satellite] for c in visitors if c.satellite in arrived):
+                staleness = int(state["version"]) - int(mail.about["version"])
+                self.aggregate(state, now, mail, moment_s)
+                state["version"] += 1
+                now.note(staleness=staleness, version=int(state["version"]))
+            for contact in visitors:
+                if state["stage"][contact.satellite] == FREE and self.departs(state, now, contact):
+                    send_model(state, now, contact, sent_s=moment_s)
+        begin_training(state, now, lambda k, w: [now.job(k, w, rule=self.local(w))])
+        return state
+
+    def upload(self, done: Finished) -> Vector:
+        """Return what a satellite sends of its result: u_k."""
+        return done.model
+
+    def local(self, received: Vector) -> Rule:
+        """Return the local rule: SGD, pulled toward what was received."""
+        return Sgd(anchor=received, pull=self.pull) if self.pull else PLAIN
+
+    def departs(self, state: State, now: Now, contact: Contact) -> bool:
+        """Return whether a satellite receives a model now; otherwise it does in its next visit."""
+        if not self.schedule:
+            return True
+        k, server = contact.satellite, contact.server
+        exchange_s = now.transfer_s(server, k) + now.transfer_s(k, server)
+        slots = max(1, ceil((now.training_s(k) + exchange_s) / now.fleet.round_s))
+        this, following = _visit_slots(now.visits_ahead()[:, k])
+        has_time = this > slots and state["visit"][k] != SENT
+        return has_time or following <= slots
+
+    def models(self, state: State) -> Vector:
+        """Every orbit uses the newest model that any of its satellites has received."""
+        return state["received"]
+
+    def facts(self, state: State, now: Now) -> dict[str, Any]:
+        """Report how many updates there were."""
+        return {"updates": int(state["version"])}
+
+
+class FedSat(Visiting):
+    """Replace a satellite's contribution to the mean whenever it brings a new one."""
+
+    label: ClassVar[str] = "FedSat"
+
+    update: Literal["replace", "delta"] = Field(
+        "replace", description="replace a satellite's last contribution, or add its difference"
+    )
+
+    def start(self, fleet: Fleet) -> State:
+        """No satellite has contributed."""
+        state = super().start(fleet)
+        if self.update == "delta":
+            return state
+        shape = fleet.satellites, len(state["global"])
+        return {
+            **state,
+            "last": np.zeros(shape, dtype=np.float32),
+            "weight": np.zeros(fleet.satellites, dtype=np.int64),
+            "total": np.zeros(shape[1]),
+        }
+
+    def upload(self, done: Finished) -> Vector:
+        """Return u_k, or the difference."""
+        return done.model if self.update == "replace" else done.update
+
+    def aggregate(self, state: State, now: Now, mail: Mail, moment_s: float) -> None:
+        """Replace what k contributed last, (1)."""
+        k, n_k = mail.source, int(now.samples[mail.source])
+        if self.update == "delta":
+            state["global"] = state["global"] + np.float32(n_k / now.samples.sum()) * mail.payload
+            return
+        last, weight, total = state["last"], state["weight"], state["total"]
+        total += n_k * mail.payload.astype(np.float64) - weight[k] * last[k].astype(np.float64)
+        last[k], weight[k] = mail.payload, n_k
+        state["global"] = (total / weight.sum()).astype(np.float32)
+
+
+class FedAsync(Visiting):
+    """Mix every update into the global model, the less the longer it was under way."""
+
+    label: ClassVar[str] = "FedAsync"
+
+    share: float = Field(0.5, gt=0, le=1, description="a', share of an update in time")
+    decay: float = Field(5.0, ge=0, description="A T_o, how fast the share of late updates falls")
+    slack: float = Field(0.01, ge=0, description="eps, lateness that is forgiven, in periods")
+    period_s: float = Field(5740.0, gt=0, description="T_o, period of an orbit (that of 550 km)")
+
+    def aggregate(self, state: State, now: Now, mail: Mail, moment_s: float) -> None:
+        """Mix u_k in by a' s(dt), (2)."""
+        late = (moment_s - float(mail.about["sent_s"])) / self.period_s - (1.0 + self.slack)
+        a = self.share / (1.0 + self.decay * max(late, 0.0))
+        state["global"] = blend(state["global"], mail.payload, a)
+
+
+def _visit_slots(ahead: NDArray[np.bool_]) -> tuple[int, int]:
+    """Return how many slots the visit under way will last, and the next; 0 if there is none."""
+    changes = np.flatnonzero(np.diff(ahead.astype(np.int8), prepend=0, append=0))
+    lengths: list[int] = np.diff(changes)[::2].tolist()
+    return lengths[0], lengths[1] if len(lengths) > 1 else 0
