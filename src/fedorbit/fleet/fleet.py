@@ -77,13 +77,13 @@ class Fleet:
         hardware: Hardware | None = None,
         needs: Needs = ONE_MODEL,
     ) -> None:
-        """`visible[slot, orbit]`; `contacts`: of active satellites; `seed`: for channels.
+        """`visible[slot, orbit]`; `contacts`: of active satellites; `seed`: for draws.
 
         `routed`: satellites of an orbit have no links but contacts, of `isl_mbps`. Otherwise those
         of `unlinked_orbits` are assumed to have links that do not exist.
         """
         self.layout, self.plan, self.links, self.tau_max = layout, plan, links, tau_max
-        self.orbit_of_satellite, self.round_s = orbit_of_satellite, round_s
+        self.orbit_of_satellite, self.round_s, self.seed = orbit_of_satellite, round_s, seed
         self.visible = visible
         self.classes = int(class_counts.shape[1])
         self._initial_model = initial_model
