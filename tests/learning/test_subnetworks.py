@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -95,7 +95,7 @@ def test_every_weight_is_kept_equally_often_over_all_starts() -> None:
 
 def test_widths_are_nested_and_the_widest_is_the_whole() -> None:
     masks = [subnetwork_mask(LAYOUT, width) for width in (0.25, 0.5, 0.75, 1.0)]
-    for small, large in zip(masks[:-1], masks[1:], strict=True):
+    for small, large in pairwise(masks):
         assert (small <= large).all()
     assert masks[-1].all()
     assert [kept_channels(r) for r in (0.25, 0.1, 1.0)] == [(2, 4, 30, 21), (1, 2, 12, 9), HIDDEN]

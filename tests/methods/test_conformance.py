@@ -12,6 +12,7 @@ from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
 from fedorbit.methods.fedrep import FedRep
+from fedorbit.methods.fedsn import FedSN
 from fedorbit.methods.local import Local
 from fedorbit.methods.per_fedavg import PerFedAvg
 from fedorbit.methods.pfedme import PFedMe
@@ -133,6 +134,19 @@ class TestFedOrbitWithoutMechanisms(MethodConformance):
 
 class TestFedOrbitByTorch(MethodConformance):
     method = FedOrbit()
+    backend = "torch"
+
+
+class TestFedSN(MethodConformance):
+    method = FedSN(capability=[0.5, 1.0, 0.25])
+
+
+class TestFedSNWhole(MethodConformance):
+    method = FedSN(quota=0.0)
+
+
+class TestFedSNOwn(MethodConformance):
+    method = FedSN(capability=[0.75, 0.25], window="static", inference="own", patience_s=300.0)
     backend = "torch"
 
 

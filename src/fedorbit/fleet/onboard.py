@@ -297,6 +297,10 @@ class Onboard:
         """Seconds that a job takes on board."""
         return self._images_s(job.satellite, job.work(int(self._samples[job.satellite])))
 
+    def pass_s(self, satellite: int) -> float:
+        """Seconds of one pass: a gradient of each of a satellite's samples."""
+        return self._images_s(satellite, int(self._samples[satellite]))
+
     def _images_s(self, satellite: int, images: float) -> float:
         return float(images / self.hardware.samples_per_s[satellite])
 

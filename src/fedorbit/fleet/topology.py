@@ -6,6 +6,7 @@ ordered. Satellites of one orbit always have one while they are active where tha
 the paper; otherwise only their contacts count. Servers have one over the ground.
 """
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedorbit.activity import Activity
 from fedorbit.errors import LinkError
 from fedorbit.fleet.ledger import Direction
 from fedorbit.fleet.roster import Ints
+from fedorbit.hardware import Floats
 from fedorbit.orbits.plan import Contact, ContactPlan, Window
 
 Flags = NDArray[np.bool_]
@@ -169,6 +171,22 @@ class Topology:
         begins_s, ends_s = self._contacts.between(a, b)
         slot = t * self.slot_s, (t + 1) * self.slot_s
         return float((np.clip(ends_s, *slot) - np.clip(begins_s, *slot)).sum())
+
+    def contacts_of(self, satellite: int) -> tuple[Floats, Floats]:
+        """Begins and ends of all contacts of a satellite with servers, by begin."""
+        self.require_satellite(satellite)
+        plan = self._contacts.with_servers
+        mine = plan.first == satellite
+        return plan.begin_s[mine], plan.end_s[mine]
+
+    def next_contact_s(self, t: int, satellite: int) -> float:
+        """Return when a satellite is in contact with a server first, from slot t on; or infinity.
+
+        At the begin of the slot if it is in contact then.
+        """
+        nodes = range(self.satellites, self.satellites + self.servers)
+        windows = (self.window(t, satellite, server, 0.0) for server in nodes)
+        return min((w.begin_s for w in windows if w is not None), default=math.inf)
 
     def window(self, t: int, a: int, b: int, seconds: float) -> Window | None:
         """Return the contact of two nodes in slot t, or the next, that is long enough."""

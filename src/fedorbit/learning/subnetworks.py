@@ -9,6 +9,7 @@ shapes of its own, in PyTorch or in the kernel.
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -59,6 +60,7 @@ def subnetwork_mask(
     return mask
 
 
+@lru_cache(maxsize=64)
 def subnetwork_size(layout: ParameterLayout, width: float) -> int:
     """Return the number of parameters of a sub-network, P(r): about r^2 P."""
     return int(np.count_nonzero(subnetwork_mask(layout, width)))

@@ -17,6 +17,7 @@ from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
 from fedorbit.methods.fedrep import FedRep
+from fedorbit.methods.fedsn import FedSN
 from fedorbit.methods.local import Local
 from fedorbit.methods.per_fedavg import PerFedAvg
 from fedorbit.methods.pfedme import PFedMe
@@ -55,6 +56,7 @@ METHODS: dict[str, type[Method]] = {
     "per_fedavg": PerFedAvg,
     "fedrep": FedRep,
     "fedorbit": FedOrbit,
+    "fedsn": FedSN,
 }
 
 
