@@ -4,6 +4,7 @@ from examples.fedsat_like import FedSatLike
 from examples.trimmed_mean import TrimmedMean
 
 from fedorbit.methods import METHODS, make_method
+from fedorbit.methods.airfl import AirFL
 from fedorbit.methods.apfl import APFL
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
@@ -147,6 +148,15 @@ class TestFedSNWhole(MethodConformance):
 
 class TestFedSNOwn(MethodConformance):
     method = FedSN(capability=[0.75, 0.25], window="static", inference="own", patience_s=300.0)
+    backend = "torch"
+
+
+class TestAirFL(MethodConformance):
+    method = AirFL()
+
+
+class TestAirFLFading(MethodConformance):
+    method = AirFL(snr_db=0.0, fading=True, mu=0.01, alpha=2.0, server_rate=0.5)
     backend = "torch"
 
 

@@ -7,8 +7,9 @@ from fedorbit.fleet.network import Mail
 from fedorbit.fleet.now import Now
 from fedorbit.fleet.onboard import ONE_MODEL, Needs, Onboard
 from fedorbit.fleet.orbits import Phase, Rules
+from fedorbit.fleet.superposition import Signal, Superposed
 from fedorbit.fleet.training import Finished
-from fedorbit.orbits.plan import Contact, Window
+from fedorbit.orbits.plan import Contact, Pass, Window
 
 __all__ = [
     "BYTES_PER_PARAMETER",
@@ -23,8 +24,11 @@ __all__ = [
     "Needs",
     "Now",
     "Onboard",
+    "Pass",
     "Phase",
     "Rules",
+    "Signal",
+    "Superposed",
     "TrainingPlan",
     "Window",
 ]

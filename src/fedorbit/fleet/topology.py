@@ -17,9 +17,12 @@ from fedorbit.errors import LinkError
 from fedorbit.fleet.ledger import Direction
 from fedorbit.fleet.roster import Ints
 from fedorbit.hardware import Floats
-from fedorbit.orbits.plan import Contact, ContactPlan, Window
+from fedorbit.orbits.plan import Contact, ContactPlan, Pass, Window
 
 Flags = NDArray[np.bool_]
+
+ROUNDING_S = 1e-6
+"""A period that fits into a contact but for rounding errors fits."""
 
 
 class Topology:
@@ -171,6 +174,18 @@ class Topology:
         begins_s, ends_s = self._contacts.between(a, b)
         slot = t * self.slot_s, (t + 1) * self.slot_s
         return float((np.clip(ends_s, *slot) - np.clip(begins_s, *slot)).sum())
+
+    def passes(self, t: int) -> list[Pass]:
+        """Contacts with servers that overlap slot t, whole, by begin and satellite."""
+        plan = self._contacts.with_servers.overlapping(t * self.slot_s, (t + 1) * self.slot_s)
+        columns = (plan.first, plan.second, plan.begin_s, plan.end_s, plan.range_km)
+        return [Pass(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+    def in_contact(self, t: int, a: int, b: int, begin_s: float, end_s: float) -> bool:
+        """Return whether two nodes are in contact for all of a period that begins in slot t."""
+        begins_s, ends_s = self._contacts.between(a, b)
+        here = (begins_s <= begin_s) & (end_s <= ends_s + ROUNDING_S)
+        return bool(here.any()) and t * self.slot_s <= begin_s < (t + 1) * self.slot_s
 
     def contacts_of(self, satellite: int) -> tuple[Floats, Floats]:
         """Begins and ends of all contacts of a satellite with servers, by begin."""
