@@ -22,7 +22,10 @@ and train for as long as it takes.
 Departures: all equations, see above. Instants are the begin of every round, and the last moment
 before a satellite with an update sets. The range is the shortest of the contact, 1,000 km where the
 plan has none; the phase is aligned. The means and deviations that scale the signals are known
-without cost, and so is |mean|, which no server could know before the transmission. A transmission
+without cost, and so is |mean|, which no server could know before the transmission. Where noise is
+strong, the criterion leaves out satellites with many samples, which need the largest amplitude, and
+updates that oppose the others, which make |mean| small: with classes of their own, they then count
+too rarely. `mu = 0` has all of them transmit. A transmission
 takes P / (2 B) s, whatever the number of satellites, and counts as 4 P bytes. `fading` is Rician,
 K = 10 dB, drawn for each instant, satellite and server. Energy of transmitters is not modelled.
 """
