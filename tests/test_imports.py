@@ -76,7 +76,8 @@ def test_the_fleet_takes_plain_values_of_orbits_and_no_geometry() -> None:
         if name.startswith("fedorbit.orbits.")
     }
     assert found == {
-        "plan", "plan.Contact", "plan.ContactPlan", "plan.Window", "plan.with_lasting_links",
+        "plan", "plan.Contact", "plan.ContactPlan", "plan.Pass", "plan.Window",
+        "plan.with_lasting_links",
         "routing", "routing.Arrivals", "routing.ContactGraph", "routing.HopTimes",
         "service", "service.LinkRates",
     }  # fmt: skip

@@ -1,5 +1,7 @@
 """The conformance suite itself: it must catch methods that learn what they cannot know."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from examples.fedsat_like import FedSatLike
@@ -7,6 +9,7 @@ from examples.fedsat_like import FedSatLike
 from fedorbit.errors import LinkError
 from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.parameters import Vector
+from fedorbit.methods.airfl import AirFL
 from fedorbit.methods.base import State
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.steps import train_orbit
@@ -194,3 +197,36 @@ def test_what_a_checkpoint_does_not_keep_is_caught() -> None:
     suite.method = RemembersBesideItsState()
     with pytest.raises(AssertionError, match="Arrays are not equal"):
         suite.test_resumes_from_any_round()
+
+
+class HearsMoreThanTheSum(AirFL):
+    """Takes updates as they are on board, beside what was transmitted of them."""
+
+    def _aggregate(self, s: State, now: Now, *instant: Any) -> None:
+        on_board = s["update"].copy()
+        super()._aggregate(s, now, *instant)
+        s["global"] = s["global"] + (on_board - s["update"]).sum(axis=0)
+
+
+def test_what_was_not_transmitted_is_caught() -> None:
+    suite = MethodConformance()
+    suite.method = HearsMoreThanTheSum()
+    suite.test_bytes_are_those_of_the_messages()
+    with pytest.raises(AssertionError, match="and no message holds it"):
+        suite.test_news_travel_in_messages_only()
+
+
+class TransmitsForNothing(AirFL):
+    """Takes back what it has paid for transmissions."""
+
+    def _aggregate(self, s: State, now: Now, *instant: Any) -> None:
+        before = now.fleet.ledger.to_ground_bytes
+        super()._aggregate(s, now, *instant)
+        now.fleet.ledger.to_ground_bytes = before
+
+
+def test_transmissions_without_their_bytes_are_caught() -> None:
+    suite = MethodConformance()
+    suite.method = TransmitsForNothing()
+    with pytest.raises(AssertionError, match=r"to_ground: 0 bytes booked, .* sent"):
+        suite.test_bytes_are_those_of_the_messages()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedorbit.config import load_config
+from fedorbit.methods import METHODS
 from fedorbit.simulation.records import method_folder, read_records
 from tests.gates import METHOD, Gates
 from tests.patience import PATIENCE_S
@@ -211,23 +212,7 @@ def test_links_that_mean_less_than_they_say_are_named(fedorbit, links: str, mess
 
 def test_methods_are_listed(fedorbit) -> None:
     document = json.loads(fedorbit("methods", "--json").stdout)["methods"]
-    assert list(document) == [
-        "local",
-        "centralised",
-        "fedavg",
-        "fedprox",
-        "scaffold",
-        "fednova",
-        "apfl",
-        "ditto",
-        "pfedme",
-        "per_fedavg",
-        "fedrep",
-        "fedorbit",
-        "fedsat",
-        "fedasync",
-        "fedspace",
-    ]
+    assert list(document) == list(METHODS)
     assert document["ditto"]["parameters"]["lambda"]["default"] == 0.1
     assert document["fedorbit"]["parameters"]["rho"]["default"] == 0.95
     text = fedorbit("methods").stdout

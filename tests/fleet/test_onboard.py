@@ -11,7 +11,7 @@ from fedorbit.errors import RunError
 from fedorbit.fleet import Needs, Onboard
 from fedorbit.hardware import Hardware, Power
 from fedorbit.learning.jobs import Ahead, LocalJob
-from fedorbit.learning.rules import Coupled
+from fedorbit.learning.rules import Coupled, Sgd
 from fedorbit.methods import Method, make_method
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.testing import (
@@ -98,6 +98,19 @@ def test_exchanging_models_takes_time() -> None:
     onboard.exchange(0, values=62_500, others=1)
     onboard.begin(1)
     assert onboard.record() == {"onboard_s": [31.0 + 22.0, 20.0]}
+
+
+def test_a_part_that_is_a_network_of_its_own_takes_its_share_of_the_time() -> None:
+    onboard = onboard_of(deadline=True, power=power())
+    half, plain = Sgd(part=slice(1, 3), work=0.5), Sgd(part=slice(1, 3))
+    [job] = jobs(2, 0, rule=half)
+    assert onboard.training_s(job) == 10.0  # of 20 s
+    assert onboard.training_s(replace(job, rule=plain)) == 20.0
+    # 50 J pay for five halves of a pass, or for two passes; 100 s for five passes of satellite 2.
+    assert granted(onboard, jobs(6, 0, rule=half)) == [[5]]
+    assert granted(onboard_of(power=power()), jobs(6, 0)) == [[2]]
+    assert granted(onboard_of(deadline=True), jobs(12, 2, rule=half)) == [[10]]
+    assert job.images(10) == job.work(10) * 2 == 20  # samples are trained on all the same
 
 
 def test_a_deadline_cuts_to_whole_epochs() -> None:

@@ -4,6 +4,7 @@ from examples.fedsat_like import FedSatLike
 from examples.trimmed_mean import TrimmedMean
 
 from fedorbit.methods import METHODS, make_method
+from fedorbit.methods.airfl import AirFL
 from fedorbit.methods.apfl import APFL
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
@@ -13,6 +14,7 @@ from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
 from fedorbit.methods.fedrep import FedRep
 from fedorbit.methods.fedsat import FedAsync, FedSat
+from fedorbit.methods.fedsn import FedSN
 from fedorbit.methods.fedspace import FedSpace
 from fedorbit.methods.local import Local
 from fedorbit.methods.per_fedavg import PerFedAvg
@@ -135,6 +137,28 @@ class TestFedOrbitWithoutMechanisms(MethodConformance):
 
 class TestFedOrbitByTorch(MethodConformance):
     method = FedOrbit()
+    backend = "torch"
+
+
+class TestFedSN(MethodConformance):
+    method = FedSN(capability=[0.5, 1.0, 0.25])
+
+
+class TestFedSNWhole(MethodConformance):
+    method = FedSN(quota=0.0)
+
+
+class TestFedSNOwn(MethodConformance):
+    method = FedSN(capability=[0.75, 0.25], window="static", inference="own", patience_s=300.0)
+    backend = "torch"
+
+
+class TestAirFL(MethodConformance):
+    method = AirFL()
+
+
+class TestAirFLFading(MethodConformance):
+    method = AirFL(snr_db=0.0, fading=True, mu=0.01, alpha=2.0, server_rate=0.5)
     backend = "torch"
 
 

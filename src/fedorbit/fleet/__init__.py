@@ -8,8 +8,9 @@ from fedorbit.fleet.now import Now
 from fedorbit.fleet.onboard import ONE_MODEL, Needs, Onboard
 from fedorbit.fleet.orbits import Phase, Rules
 from fedorbit.fleet.rehearsal import Rehearsal
+from fedorbit.fleet.superposition import Signal, Superposed
 from fedorbit.fleet.training import Finished
-from fedorbit.orbits.plan import Contact, Window
+from fedorbit.orbits.plan import Contact, Pass, Window
 
 __all__ = [
     "BYTES_PER_PARAMETER",
@@ -24,9 +25,12 @@ __all__ = [
     "Needs",
     "Now",
     "Onboard",
+    "Pass",
     "Phase",
     "Rehearsal",
     "Rules",
+    "Signal",
+    "Superposed",
     "TrainingPlan",
     "Window",
 ]

@@ -21,7 +21,8 @@ from fedorbit.errors import LinkError, ModelError
 from fedorbit.fleet.channel import EXACT, Channel, carried, require_vector, size_bytes
 from fedorbit.fleet.facts import Fact, plain
 from fedorbit.fleet.keeping import Arrays, Keeper, Shelf
-from fedorbit.fleet.ledger import Ledger
+from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, Ledger
+from fedorbit.fleet.superposition import Signal, Superposed, require_signal, superposed
 from fedorbit.fleet.topology import Topology
 from fedorbit.hardware import transfer_s
 from fedorbit.learning.parameters import Vector
@@ -34,6 +35,8 @@ Links = Literal["ideal", "causal", "physical"]
 ROUNDING = 1e-9
 """A message that fits but for rounding errors fits."""
 BITS_PER_BYTE = 8
+AIR = -1
+"""Source of what several satellites send at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,11 +175,61 @@ class Network:
 
     def _rng(self, t: int, source: int, target: int) -> np.random.Generator:
         """Return the generator of this slot's next message of two nodes."""
+        number = self._number(t, source, target)
+        return generator(self._seed, "channel", t, source, target, number)
+
+    def _number(self, t: int, source: int, target: int) -> int:
+        """Count the messages of two nodes in slot t: return how many came before this one."""
         if self._counted != t:
             self._counted, self._sent = t, Counter()
-        number = self._sent[source, target]
         self._sent[source, target] += 1
-        return generator(self._seed, "channel", t, source, target, number)
+        return self._sent[source, target] - 1
+
+    # --- Sending at once --------------------------------------------------------------------------
+
+    def superpose(
+        self,
+        t: int,
+        server: int,
+        signals: Mapping[int, Signal],
+        *,
+        at_s: float,
+        seconds: float,
+        mu: float,
+        total: float,
+    ) -> Superposed:
+        """Let satellites transmit to a server at one moment; return the sum that it receives.
+
+        All of them use the same band for the same time: bytes are those of one message, and each
+        takes as many seconds of its contact.
+        """
+        self.topology.require_server(server)
+        if not signals:
+            raise ModelError("now.superpose needs the signal of one satellite at least, got none")
+        linked = True
+        for satellite, signal in signals.items():
+            self.topology.require_satellite(satellite)
+            self.topology.require_active(t, satellite, "transmit")
+            require_signal(satellite, signal, next(iter(signals.values())))
+            here = self.topology.in_contact(t, satellite, server, at_s, at_s + seconds)
+            what = (
+                f"satellite {satellite} cannot transmit to node {server} in round {t} from "
+                f"{at_s:.3f} s on for {seconds:.3f} s: they are not in contact all this time"
+            )
+            self.require(here, what, "look for a moment in now.passes")
+            linked &= here
+        rng = generator(self._seed, "aircomp", t, server, *self._further(t, server))
+        received = superposed(signals, mu, total, rng)
+        for satellite in received.satellites if seconds else ():
+            key = (satellite, server, t)
+            self._taken[key] = self._taken.get(key, 0.0) + seconds
+        self._ledger.book("to_ground", BYTES_PER_PARAMETER * received.mean.size, linked)
+        return received
+
+    def _further(self, t: int, server: int) -> tuple[int, ...]:
+        """Return what tells a slot's second and later superpositions at a server from the first."""
+        number = self._number(t, AIR, server)
+        return (number,) if number else ()
 
     # --- The way and its time -------------------------------------------------------------------
 

@@ -2,11 +2,13 @@
 
 now.satellites_of(server), now.servers_of(k), now.next_server(k), now.neighbours(k)
     now.contacts(server)                   in seconds: the order of events inside the slot
+    now.passes()                           the same contacts, whole and with their range
     now.window(a, b, seconds)              the next contact: orbits are predictable
     now.ways(sources)                      earliest routes to all nodes, by store and forward
     now.visits_ahead(slots)                predicted contacts of all satellites, slot by slot
 now.send(source, target, vector, route=…, part=…, channel=…, **about) -> slot of arrival
     now.inbox(node)
+now.superpose(server, signals)         several satellites at once: the channel adds
 now.train(jobs), now.run(programs)     training within the slot
 now.begin(jobs), now.finished()        training that takes as long as it takes on board
 now.orbits                             the orbit tier of the three-tier methods
@@ -28,6 +30,7 @@ from fedorbit.fleet.network import Mail
 from fedorbit.fleet.orbits import OrbitTier
 from fedorbit.fleet.roster import Ints
 from fedorbit.fleet.routes import Ways
+from fedorbit.fleet.superposition import Signal, Superposed
 from fedorbit.fleet.training import Finished, batch
 from fedorbit.hardware import Floats
 from fedorbit.learning.engine import Program
@@ -35,7 +38,7 @@ from fedorbit.learning.jobs import EVERYBODY, LocalJob, Trained
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.parts import Part
 from fedorbit.learning.rules import PLAIN, Rule
-from fedorbit.orbits.plan import Contact, Window
+from fedorbit.orbits.plan import Contact, Pass, Window
 
 if TYPE_CHECKING:
     from fedorbit.fleet.fleet import Fleet
@@ -100,6 +103,10 @@ class Now:
         since the run's start.
         """
         return self.fleet.topology.contacts(self.t, server)
+
+    def passes(self) -> list[Pass]:
+        """Contacts with servers that overlap this slot, whole and with their range."""
+        return self.fleet.topology.passes(self.t)
 
     def next_server(self, satellite: int) -> int | None:
         """Return the server that a satellite is in contact with first, now or later, if any."""
@@ -188,6 +195,26 @@ class Now:
     def inbox(self, node: int) -> list[Mail]:
         """Take what has arrived at a node."""
         return self.fleet.network.receive(self.t, node)
+
+    def superpose(
+        self,
+        server: int,
+        signals: Mapping[int, Signal],
+        *,
+        at_s: float,
+        seconds: float = 0.0,
+        mu: float = 0.0,
+        total: float = 1.0,
+    ) -> Superposed:
+        """Let satellites transmit to a server at once; return the noisy weighted mean it receives.
+
+        They must be in contact with it from a moment of this slot on, for so many seconds. Of the
+        signals, those are transmitted that give the best trade of quantity and distortion: all of
+        them with `mu` 0. `total` is the weight that all satellites have. See `superposition.py`.
+        """
+        return self.fleet.network.superpose(
+            self.t, server, signals, at_s=at_s, seconds=seconds, mu=mu, total=total
+        )
 
     # --- Training -------------------------------------------------------------------------------
 

@@ -295,13 +295,13 @@ class Onboard:
 
     def training_s(self, job: LocalJob) -> float:
         """Seconds that a job takes on board."""
-        return self._images_s(job.satellite, job.images(int(self._samples[job.satellite])))
+        return self._images_s(job.satellite, job.work(int(self._samples[job.satellite])))
 
     def epochs_s(self, satellite: int, epochs: int) -> float:
         """Seconds that epochs over all samples of a satellite take on board, of one pass each."""
         return self._images_s(satellite, epochs * int(self._samples[satellite]))
 
-    def _images_s(self, satellite: int, images: int) -> float:
+    def _images_s(self, satellite: int, images: float) -> float:
         return float(images / self.hardware.samples_per_s[satellite])
 
     def clock_s(self, satellite: int) -> float:
@@ -324,9 +324,9 @@ class Onboard:
         rations = {}
         for satellite, mine in of_satellite.items():
             samples = int(self._samples[satellite])
-            now = sum(job.first_epoch().images(samples) for job in mine)
+            now = sum(job.first_epoch().work(samples) for job in mine)
             least = now + sum(job.to_come.least for job in mine)
-            wanted = sum(job.images(samples) + job.to_come.wanted for job in mine)
+            wanted = sum(job.work(samples) + job.to_come.wanted for job in mine)
             rations[satellite] = _Ration.of_time(
                 self._left_s(satellite),
                 *(self._images_s(satellite, images) for images in (now, least, wanted)),

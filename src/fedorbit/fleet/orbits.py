@@ -228,8 +228,8 @@ class OrbitTier:
         """What later phases ask of a satellite."""
         jobs, held = [phase.job(satellite, start) for phase in phases], self._held(satellite)
         return Ahead(
-            wanted=sum(job.images(held) for job in jobs),
-            least=sum(job.first_epoch().images(held) for job in jobs),
+            wanted=sum(job.work(held) for job in jobs),
+            least=sum(job.first_epoch().work(held) for job in jobs),
         )
 
     def _held(self, satellite: int) -> int:

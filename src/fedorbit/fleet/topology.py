@@ -7,6 +7,7 @@ the paper; otherwise only their contacts count. Servers have one over the ground
 each other.
 """
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -17,9 +18,13 @@ from fedorbit.activity import Activity
 from fedorbit.errors import LinkError
 from fedorbit.fleet.ledger import Direction
 from fedorbit.fleet.roster import Ints
-from fedorbit.orbits.plan import Contact, ContactPlan, Window, with_lasting_links
+from fedorbit.hardware import Floats
+from fedorbit.orbits.plan import Contact, ContactPlan, Pass, Window, with_lasting_links
 
 Flags = NDArray[np.bool_]
+
+ROUNDING_S = 1e-6
+"""A period that fits into a contact but for rounding errors fits."""
 
 
 class Topology:
@@ -219,6 +224,34 @@ class Topology:
         begins_s, ends_s = self._contacts.between(a, b)
         slot = t * self.slot_s, (t + 1) * self.slot_s
         return float((np.clip(ends_s, *slot) - np.clip(begins_s, *slot)).sum())
+
+    def passes(self, t: int) -> list[Pass]:
+        """Contacts with servers that overlap slot t, whole, by begin and satellite."""
+        plan = self._contacts.with_servers.overlapping(t * self.slot_s, (t + 1) * self.slot_s)
+        columns = (plan.first, plan.second, plan.begin_s, plan.end_s, plan.range_km)
+        return [Pass(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+    def in_contact(self, t: int, a: int, b: int, begin_s: float, end_s: float) -> bool:
+        """Return whether two nodes are in contact for all of a period that begins in slot t."""
+        begins_s, ends_s = self._contacts.between(a, b)
+        here = (begins_s <= begin_s) & (end_s <= ends_s + ROUNDING_S)
+        return bool(here.any()) and t * self.slot_s <= begin_s < (t + 1) * self.slot_s
+
+    def contacts_of(self, satellite: int) -> tuple[Floats, Floats]:
+        """Begins and ends of all contacts of a satellite with servers, by begin."""
+        self.require_satellite(satellite)
+        plan = self._contacts.with_servers
+        mine = plan.first == satellite
+        return plan.begin_s[mine], plan.end_s[mine]
+
+    def next_contact_s(self, t: int, satellite: int) -> float:
+        """Return when a satellite is in contact with a server first, from slot t on; or infinity.
+
+        At the begin of the slot if it is in contact then.
+        """
+        nodes = range(self.satellites, self.satellites + self.servers)
+        windows = (self.window(t, satellite, server, 0.0) for server in nodes)
+        return min((w.begin_s for w in windows if w is not None), default=math.inf)
 
     def window(self, t: int, a: int, b: int, seconds: float) -> Window | None:
         """Return the contact of two nodes in slot t, or the next, that is long enough."""

@@ -24,10 +24,10 @@ EVERYBODY = -1
 
 
 class Ahead(NamedTuple):
-    """Images that a satellite is to train on later in the same round, once per gradient."""
+    """What a satellite is to do later in the same round: work as in `LocalJob.work`."""
 
-    wanted: int = 0
-    least: int = 0
+    wanted: float = 0
+    least: float = 0
     """Those of the first epoch of each training."""
 
 
@@ -53,8 +53,12 @@ class LocalJob:
     """Samples of each epoch, the first ones of its random order; None: all of the satellite's."""
 
     def images(self, samples: int) -> int:
-        """How many images it trains on if its satellite has so many samples: a measure of time."""
+        """How many images it trains on if its satellite has so many samples, times passes."""
         return self.rule.passes * self.epochs * self.samples_of_epoch(samples)
+
+    def work(self, samples: int) -> float:
+        """Return its images as a measure of time on board: of the whole model, or a share."""
+        return self.rule.work * self.images(samples)
 
     def whole_epochs(self, samples: int) -> int:
         """How many epochs count as trained, times passes, of a satellite with so many samples.

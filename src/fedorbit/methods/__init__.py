@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from fedorbit.config.explain import explain, nearest
 from fedorbit.errors import ConfigError, ModelError
 from fedorbit.fleet import Fleet, Now
+from fedorbit.methods.airfl import AirFL
 from fedorbit.methods.apfl import APFL
 from fedorbit.methods.base import Family, Method, State
 from fedorbit.methods.centralised import Centralised
@@ -18,6 +19,7 @@ from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
 from fedorbit.methods.fedrep import FedRep
 from fedorbit.methods.fedsat import FedAsync, FedSat
+from fedorbit.methods.fedsn import FedSN
 from fedorbit.methods.fedspace import FedSpace
 from fedorbit.methods.local import Local
 from fedorbit.methods.per_fedavg import PerFedAvg
@@ -60,6 +62,8 @@ METHODS: dict[str, type[Method]] = {
     "fedsat": FedSat,
     "fedasync": FedAsync,
     "fedspace": FedSpace,
+    "fedsn": FedSN,
+    "airfl": AirFL,
 }
 
 

@@ -47,6 +47,18 @@ class Contact(NamedTuple):
     end_s: float
 
 
+class Pass(NamedTuple):
+    """A whole contact of a satellite with a server, from rise to set."""
+
+    satellite: int
+    server: int
+    """Number of its node."""
+    begin_s: float
+    end_s: float
+    range_km: float
+    """The shortest; NaN where it is not known."""
+
+
 @dataclass(frozen=True, eq=False)
 class ContactPlan:
     """One entry per contact, sorted by begin, first and second node."""

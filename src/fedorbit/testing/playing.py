@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 import safetensors.numpy
 
-from fedorbit.fleet import BYTES_PER_PARAMETER, Channel, Fleet
+from fedorbit.fleet import BYTES_PER_PARAMETER, Channel, Fleet, Signal, Superposed
 from fedorbit.fleet.aggregation import Aggregations, Cycle
 from fedorbit.fleet.facts import plain
 from fedorbit.fleet.network import Hop, Network
@@ -89,6 +89,7 @@ def counted_messages() -> Iterator[dict[str, int]]:
     """Count the bytes of all messages by kind, apart from the ledger, while this lasts."""
     counts = dict.fromkeys(("to_ground", "from_ground", "isl", "unlinked"), 0)
     send, upload, download = Network.send, OrbitTier.upload, OrbitTier.download
+    superpose = Network.superpose
     exchange, carry, find_hops = OrbitTier.exchange, Routes.carry, Network._hops
     way: list[Hop] = []
     """Of the last message: its links, and whether each exists and has the time."""
@@ -111,6 +112,15 @@ def counted_messages() -> Iterator[dict[str, int]]:
                 if (kind := _kind_of(network, hop)) is not None:
                     count(kind, size_bytes, hop.linked)
         return arrival
+
+    def counted_superpose(
+        network: Network, t: int, server: int, signals: Mapping[int, Signal], **how: Any
+    ) -> Superposed:
+        moment = how["at_s"], how["at_s"] + how["seconds"]
+        linked = all(network.topology.in_contact(t, k, server, *moment) for k in signals)
+        received = superpose(network, t, server, signals, **how)
+        count("to_ground", BYTES_PER_PARAMETER * received.mean.size, linked)
+        return received
 
     def counted_upload(orbits: OrbitTier, orbit: int, model: Vector) -> Vector:
         if orbits.fleet.aggregations is None:
@@ -142,6 +152,7 @@ def counted_messages() -> Iterator[dict[str, int]]:
 
     with (
         mock.patch.object(Network, "send", counted_send),
+        mock.patch.object(Network, "superpose", counted_superpose),
         mock.patch.object(Network, "_hops", noted_hops),
         mock.patch.object(OrbitTier, "upload", counted_upload),
         mock.patch.object(OrbitTier, "download", counted_download),
@@ -160,6 +171,7 @@ def blanked_messages(orbit: int, model: Vector) -> Iterator[list[int]]:
     """
     exchanges: list[int] = []
     send, upload, exchange = Network.send, OrbitTier.upload, OrbitTier.exchange
+    superpose = Network.superpose
     cycle_of = Aggregations.cycle
 
     def blanked_send(
@@ -170,6 +182,17 @@ def blanked_messages(orbit: int, model: Vector) -> Iterator[list[int]]:
             facts = plain(how["about"]).items()
             how["about"] = {k: 1.0 if isinstance(v, float) else v for k, v in facts}
         return send(network, t, source, target, vector, **how)
+
+    def blanked_superpose(
+        network: Network, t: int, server: int, signals: Mapping[int, Signal], **how: Any
+    ) -> Superposed:
+        sent = {
+            k: signal._replace(vector=np.resize(model, signal.vector.size), weight=1.0)
+            if network.topology.orbit_of(k) == orbit
+            else signal
+            for k, signal in signals.items()
+        }
+        return superpose(network, t, server, sent, **how)
 
     def blanked_upload(orbits: OrbitTier, source: int, sent: Vector) -> Vector:
         return upload(orbits, source, np.resize(model, sent.size) if source == orbit else sent)
@@ -187,6 +210,7 @@ def blanked_messages(orbit: int, model: Vector) -> Iterator[list[int]]:
     with (
         mock.patch.object(Aggregations, "cycle", noted_cycle),
         mock.patch.object(Network, "send", blanked_send),
+        mock.patch.object(Network, "superpose", blanked_superpose),
         mock.patch.object(OrbitTier, "upload", blanked_upload),
         mock.patch.object(OrbitTier, "exchange", noted_exchange),
     ):

@@ -108,6 +108,11 @@ class Rule(ABC):
         """Gradient evaluations per sample and epoch: a measure of computing."""
         return 1
 
+    @property
+    def work(self) -> float:
+        """Share of the whole model's computing that a gradient takes: time and energy on board."""
+        return 1.0
+
     def exchanged(self, size: int) -> int:
         """Values of a result that others need: what a satellite sends in an exchange.
 

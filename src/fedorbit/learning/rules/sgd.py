@@ -16,7 +16,7 @@ from fedorbit.learning.kernel import LenetKernel
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.parts import Part, check_part, span_of
 from fedorbit.learning.rules.base import KernelJob, Rule, TorchJob, Trained
-from fedorbit.learning.rules.checks import check_at_least, check_momentum
+from fedorbit.learning.rules.checks import check_at_least, check_momentum, check_share
 
 
 @final
@@ -34,6 +34,9 @@ class Sgd(Rule):
     momentum: float | None = None
     """None: the run's; so with the weight decay."""
     weight_decay: float | None = None
+    work: float = 1.0
+    """Share of the whole model's computing that a gradient takes. Below 1 for a part that is a
+    network of its own; a part above frozen layers still needs these."""
 
     def __post_init__(self) -> None:
         if self.pull and self.anchor is None:
@@ -44,6 +47,7 @@ class Sgd(Rule):
             check_momentum("Sgd", self.momentum)
         if self.weight_decay is not None:
             check_at_least("Sgd", 0, weight_decay=self.weight_decay)
+        check_share("Sgd", work=self.work)
 
     def exchanged(self, size: int) -> int:
         """What moved: the rest is as it was at the start."""
