@@ -8,6 +8,7 @@ from fedorbit.methods.apfl import APFL
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fedleo_sink import FedLEOSink
 from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
@@ -139,6 +140,14 @@ class TestFedOrbitByTorch(MethodConformance):
 class TestAPFLByTorch(MethodConformance):
     method = APFL()
     backend = "torch"
+
+
+class TestFedLEOSink(MethodConformance):
+    method = FedLEOSink()
+
+
+class TestFedLEOSinkWithADeadline(MethodConformance):
+    method = FedLEOSink(wait=2, sink="longest")
 
 
 class TestTheExample(MethodConformance):
