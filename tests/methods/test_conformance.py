@@ -8,6 +8,7 @@ from fedorbit.methods.apfl import APFL
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fedhap import FedHAP
 from fedorbit.methods.fedleo_sink import FedLEOSink
 from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedorbit import FedOrbit
@@ -140,6 +141,14 @@ class TestFedOrbitByTorch(MethodConformance):
 class TestAPFLByTorch(MethodConformance):
     method = APFL()
     backend = "torch"
+
+
+class TestFedHAP(MethodConformance):
+    method = FedHAP()
+
+
+class TestFedHAPWithADeadline(MethodConformance):
+    method = FedHAP(wait=2)
 
 
 class TestFedLEOSink(MethodConformance):

@@ -13,6 +13,7 @@ from fedorbit.methods.base import Family, Method, State
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fedhap import FedHAP
 from fedorbit.methods.fedleo_sink import FedLEOSink
 from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedorbit import FedOrbit
@@ -56,6 +57,7 @@ METHODS: dict[str, type[Method]] = {
     "per_fedavg": PerFedAvg,
     "fedrep": FedRep,
     "fedorbit": FedOrbit,
+    "fedhap": FedHAP,
     "fedleo_sink": FedLEOSink,
 }
 

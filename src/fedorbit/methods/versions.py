@@ -98,11 +98,19 @@ def in_view(now: Now) -> dict[int, int]:
     return found
 
 
-def forward(now: Now, source: int, target: int, vector: Vector, **about: Any) -> None:
-    """Send by the earliest route; without one nothing is sent."""
+def forward(now: Now, source: int, target: int, vector: Vector, **about: Any) -> bool:
+    """Send by the earliest route; return whether there is one."""
     ways = now.ways(source)
-    if np.isfinite(ways.arrival_s[target]):
-        now.send(source, target, vector, route=ways.through(target), wait=True, **about)
+    if not np.isfinite(ways.arrival_s[target]):
+        return False
+    return (
+        now.send(source, target, vector, route=ways.through(target), wait=True, **about) is not None
+    )
+
+
+def to_servers(now: Now, satellite: int, vector: Vector, **about: Any) -> bool:
+    """Send to the servers by the earliest route: in view, or by a satellite that will be."""
+    return forward(now, satellite, now.fleet.topology.ground[0], vector, **about)
 
 
 def deliveries(now: Now) -> Iterator[Mail]:
