@@ -61,6 +61,7 @@ def quadratic_fleet(
     samples: Sequence[int] | None = None,
     orbit_of: Sequence[int] | None = None,
     visible: Sequence[Sequence[int]] | None = None,
+    contacts: Floats | None = None,
     epochs: int = 1,
     rate: float = 0.1,
     momentum: float = 0.0,
@@ -71,7 +72,10 @@ def quadratic_fleet(
     rounds: int = 400,
     start: Sequence[float] | None = None,
 ) -> Iterator[Fleet]:
-    """Lend a fleet; all satellites are in one orbit that is always in view unless said."""
+    """Lend a fleet; all satellites are in one orbit that is always in view unless said.
+
+    `contacts[slot, satellite, server]`: of single satellites, in place of `visible`.
+    """
     samples = [1] * len(h) if samples is None else samples
     orbit = np.zeros(len(h), dtype=np.int64) if orbit_of is None else np.array(orbit_of)
     owner = np.repeat(np.arange(len(h)), samples)
@@ -83,6 +87,10 @@ def quadratic_fleet(
     means = np.array(m, dtype=np.float64)
     size = means.shape[1]
     seen = np.ones((rounds, orbit.max() + 1)) if visible is None else np.array(visible)
+    in_contact = seen[:, orbit, None] if contacts is None else np.asarray(contacts)
+    if contacts is not None:
+        by_orbit = [in_contact[:, orbit == o].any(axis=(1, 2)) for o in range(orbit.max() + 1)]
+        seen = np.stack(by_orbit, axis=1)
     layout = ParameterLayout((), slice(0, size - 1), slice(size - 1, size), np.array([[size - 1]]))
     trainer = QuadraticTrainer(np.array(h), means, data, settings)
     engine = LocalEngine(trainer, data, 0, 1)
@@ -95,7 +103,7 @@ def quadratic_fleet(
             orbit_of_satellite=orbit,
             class_counts=np.array(samples, dtype=np.int64)[:, None],
             visible=seen.astype(bool),
-            contacts=plan_of_slots(seen.astype(bool)[:, orbit, None], 1.0),
+            contacts=plan_of_slots(in_contact.astype(bool), 1.0),
             activity=Activity.always(len(h)),
             tau_max=rounds,
             plan=TrainingPlan(epochs, intra_rounds, rate, 1.0, batch, momentum),
