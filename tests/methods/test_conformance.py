@@ -5,6 +5,7 @@ from examples.trimmed_mean import TrimmedMean
 
 from fedorbit.methods import METHODS, make_method
 from fedorbit.methods.apfl import APFL
+from fedorbit.methods.asyncfleo import AsyncFLEO
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
@@ -149,6 +150,14 @@ class TestFedHAP(MethodConformance):
 
 class TestFedHAPWithADeadline(MethodConformance):
     method = FedHAP(wait=2)
+
+
+class TestAsyncFLEO(MethodConformance):
+    method = AsyncFLEO()
+
+
+class TestAsyncFLEOByTheClock(MethodConformance):
+    method = AsyncFLEO(epoch_s=600.0, quota=1.0, group_gap=0.0)
 
 
 class TestFedLEOSink(MethodConformance):

@@ -9,6 +9,7 @@ from fedorbit.config.explain import explain, nearest
 from fedorbit.errors import ConfigError, ModelError
 from fedorbit.fleet import Fleet, Now
 from fedorbit.methods.apfl import APFL
+from fedorbit.methods.asyncfleo import AsyncFLEO
 from fedorbit.methods.base import Family, Method, State
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
@@ -58,6 +59,7 @@ METHODS: dict[str, type[Method]] = {
     "fedrep": FedRep,
     "fedorbit": FedOrbit,
     "fedhap": FedHAP,
+    "asyncfleo": AsyncFLEO,
     "fedleo_sink": FedLEOSink,
 }
 

@@ -49,6 +49,7 @@ from fedorbit.methods.steps import blend
 from fedorbit.methods.versions import (
     Ints,
     SynchronousEpochs,
+    along_orbit,
     arrivals,
     deliveries,
     forward,
@@ -128,13 +129,10 @@ class FedHAP(SynchronousEpochs):
     def _spread(self, s: State, now: Now, mail: Mail) -> None:
         """Pass w on to the next satellite of the orbit, unless a HAP has sent it there."""
         k, crew = mail.target, self._crew(s, now, mail.target)
-        after, ways = int(crew[(np.searchsorted(crew, k) + 1) % len(crew)]), now.ways(k)
-        through = [*ways.through(after), after]
-        s["next"][k] = -1
-        if after == k or s["sent"][after] == mail.about["attempt"] or set(through) & set(now.servers):
-            return
-        if forward(now, k, after, mail.payload, **mail.about):
-            s["next"][k] = after
+        after = int(crew[(np.searchsorted(crew, k) + 1) % len(crew)])
+        has_it = after == k or s["sent"][after] == mail.about["attempt"]
+        passed = not has_it and along_orbit(now, k, after, mail.payload, **mail.about)
+        s["next"][k] = after if passed else -1
 
     def _join(self, s: State, now: Now, mail: Mail) -> None:
         """Merge a partial model that has come along the orbit, or hand it to a HAP: its chain ends."""

@@ -108,6 +108,15 @@ def forward(now: Now, source: int, target: int, vector: Vector, **about: Any) ->
     )
 
 
+def along_orbit(now: Now, source: int, mate: int, vector: Vector, **about: Any) -> bool:
+    """Send to a satellite of the same orbit, unless the way leads through a server.
+
+    What a server would have to relay it can send itself.
+    """
+    relays = now.ways(source).through(mate)
+    return not set(relays) & set(now.servers) and forward(now, source, mate, vector, **about)
+
+
 def to_servers(now: Now, satellite: int, vector: Vector, **about: Any) -> bool:
     """Send to the servers by the earliest route: in view, or by a satellite that will be."""
     return forward(now, satellite, now.fleet.topology.ground[0], vector, **about)
