@@ -1,10 +1,12 @@
 """FedLEO with sink scheduling: by hand, its identities, and which satellite is the sink."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fedorbit.hardware import Hardware
 from fedorbit.methods import State
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.fedleo_sink import FedLEOSink, ready, uploads
@@ -193,6 +195,20 @@ def test_an_orbit_that_loses_its_sink_begins_anew() -> None:
     assert states[1]["sink"].tolist() == [0]
     assert versions(states) == [0, 0, 0, 1, 2, 3, 4]
     assert states[2]["crew"].tolist() == [False, True, True]
+
+
+def test_what_a_sink_has_gathered_is_dropped_with_the_attempt() -> None:
+    """Satellite 2 takes three rounds and is lost after two: the others train again without it."""
+    leave = {"round": 2, "kind": "leave", "satellite": 2}
+    always = np.ones((6, 1), dtype=bool)
+    world = small_world(always, satellites_per_plane=3, links="causal", events=[leave])
+    sizes = np.array([len(part) for part in world.partition.train])
+    hardware = Hardware(sizes / [100.0, 100.0, 800.0], 300.0, deadline=False, isl_mbps=None)
+    states = play(FedLEOSink(), replace(world, hardware=hardware))
+    assert [int(state["samples"][0]) for state in states[:4]] == [0, 0, sizes[:2].sum(), 0]
+    assert versions(states) == [0, 0, 0, 0, 1, 2, 3]
+    assert states[3]["crew"].tolist() == [True, True, False]
+    assert states[3]["mass"] == 0
 
 
 def test_an_orbit_without_samples_has_the_newest_model() -> None:

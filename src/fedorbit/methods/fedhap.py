@@ -18,8 +18,8 @@ with a dissemination and an aggregation algorithm. All below it is recalled or o
     sent              [satellite]: attempt of which a HAP has sent it w
 
 Departures
-- Recalled: chains in one direction; the epoch that waits for all orbits. The paper's g is a ratio of
-  sample counts; with ours p is the exact mean by samples, so that an epoch is one of FedAvg.
+- Recalled: chains in one direction; the epoch that waits for all orbits. The paper's g is a ratio
+  of sample counts; with ours p is the exact mean by samples, so that an epoch is one of FedAvg.
 - w goes ahead of p, so that the satellites of a chain train at the same time. Each hop still
   carries both.
 - HAPs that are linked are one, at no cost, so that the roles of source and sink change nothing.
@@ -101,9 +101,9 @@ class FedHAP(SynchronousEpochs):
             orbit, version = orbit_of(now, k), int(s["version"])
             self.begins(s, now, orbit)
             attempt = int(s["attempt"][orbit])
-            is_next = self.is_current(s, now, k, attempt) and attempt not in (s["took"][k], s["sent"][k])
+            lacks = attempt not in (s["took"][k], s["sent"][k])
             idle = not now.orbits.samples[orbit] and s["received_version"][orbit] < version
-            if is_next or idle:
+            if idle or (lacks and self.is_current(s, now, k, attempt)):
                 s["sent"][k] = attempt
                 now.send(server, k, s["global"], wait=True, version=version, attempt=attempt)
 
@@ -135,7 +135,7 @@ class FedHAP(SynchronousEpochs):
         s["next"][k] = after if passed else -1
 
     def _join(self, s: State, now: Now, mail: Mail) -> None:
-        """Merge a partial model that has come along the orbit, or hand it to a HAP: its chain ends."""
+        """Merge a partial model of the neighbour, or hand it to a HAP where its chain ends."""
         k, attempt = mail.target, mail.about["attempt"]
         if not self.is_current(s, now, k, attempt):
             return

@@ -36,6 +36,7 @@ from fedorbit.learning.jobs import LocalJob
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import Family, State
 from fedorbit.methods.versions import (
+    Ints,
     SynchronousEpochs,
     arrivals,
     deliveries,
@@ -104,6 +105,12 @@ class FedLEOSink(SynchronousEpochs):
         self._deliver(s, now)
         return s
 
+    def end_attempts(self, state: State, now: Now, orbits: Ints) -> None:
+        """End attempts, and drop what sinks have gathered in them."""
+        super().end_attempts(state, now, orbits)
+        state["gathered"][np.isin(now.fleet.orbit_of_satellite, orbits)] = False
+        state["sum"][orbits], state["samples"][orbits] = 0.0, 0
+
     def _gather(self, s: State, now: Now, satellite: int, model: Vector, samples: int) -> None:
         """Add a satellite's model to those that the sink of its orbit has."""
         orbit = orbit_of(now, satellite)
@@ -117,11 +124,12 @@ class FedLEOSink(SynchronousEpochs):
         for orbit in np.setdiff1d(np.flatnonzero(s["samples"]), awaited).tolist():
             sink, samples = int(s["sink"][orbit]), int(s["samples"][orbit])
             mean = (s["sum"][orbit] / samples).astype(np.float32)  # w_l
-            windows = [(u.end_s, server) for server in now.servers for u in uploads(now, sink, server)]
+            ground, attempt = now.fleet.topology.ground, int(s["attempt"][orbit])
+            windows = [(u.end_s, server) for server in ground for u in uploads(now, sink, server)]
             if windows:
-                about = {"attempt": int(s["attempt"][orbit]), "samples": samples}
-                now.send(sink, min(windows)[1], mean, wait=True, **about)
-            s["samples"][orbit] = 0
+                server = min(windows)[1]
+                now.send(sink, server, mean, wait=True, attempt=attempt, samples=samples)
+            s["sum"][orbit], s["samples"][orbit] = 0.0, 0
 
     def _hand_out(self, s: State, now: Now) -> None:
         """Give w to the first satellite in view of every orbit that is to begin."""
@@ -131,10 +139,10 @@ class FedLEOSink(SynchronousEpochs):
             idle = not now.orbits.samples[orbit] and s["received_version"][orbit] < version
             if orbit not in given and (self.begins(s, now, orbit) or idle):
                 given.add(orbit)
-                s["gathered"][now.fleet.orbit_of_satellite == orbit] = False
-                s["sum"][orbit], s["samples"][orbit] = 0.0, 0
-                about = {"version": version, "attempt": int(s["attempt"][orbit])}
-                now.send(server, satellite, s["global"], wait=True, **about)
+                attempt = int(s["attempt"][orbit])
+                now.send(
+                    server, satellite, s["global"], wait=True, version=version, attempt=attempt
+                )
 
     def _deliver(self, s: State, now: Now) -> None:
         """Take what arrives: models to gather at sinks, and w, from which satellites train."""
@@ -188,9 +196,7 @@ class FedLEOSink(SynchronousEpochs):
         return min(within, key=lambda u: (u.shortness_s, u.end_s, u.satellite)).satellite
 
 
-def ready(
-    now: Now, first: int, mates: Sequence[int], trainers: Sequence[int]
-) -> dict[int, float]:
+def ready(now: Now, first: int, mates: Sequence[int], trainers: Sequence[int]) -> dict[int, float]:
     """Predict ready_k: when each satellite could have all models of its orbit, in seconds."""
     round_s, sent = now.fleet.round_s, now.ways(first)
     ready_s = np.full(len(mates), now.t * round_s)
