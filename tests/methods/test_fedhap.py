@@ -158,6 +158,24 @@ def test_over_real_links_a_chain_takes_the_time_of_its_hops() -> None:
     assert fleet.ledger.isl_bytes == 2 * 4 * fleet.layout.size
 
 
+def test_a_chain_ends_at_a_satellite_that_is_in_already() -> None:
+    """Satellite 1 is seen by a HAP before w reaches it from 0; p of 0 goes up through it.
+
+    A model takes 60 s down and 80 s up, so that contacts of 70 s are for w alone.
+    """
+    rows = (
+        (0, 6, 0.0, 70.0), (1, 6, 350.0, 420.0), (1, 6, 650.0, 750.0),
+        (0, 1, 950.0, 990.0), (1, 6, 1300.0, 1400.0),
+    )  # fmt: skip
+    megabits = 32 * len(planned(*rows).initial_model) / 1e6
+    rates = {"from_ground_mbps": megabits / 60.0, "to_ground_mbps": megabits / 80.0}
+    states = play(FedHAP(), planned(*rows, links="physical", isl="line-of-sight", rates=rates))
+    assert states[1]["next"][0] == 1
+    assert [state["is_in"][:2].tolist() for state in states[2:6]] == [
+        [False, False], [False, True], [False, True], [True, True],
+    ]  # fmt: skip
+
+
 def test_without_links_between_satellites_it_is_a_star() -> None:
     """Every satellite is its own chain; no model goes by a server to a neighbour."""
     world = small_world(np.ones((3, 2), dtype=bool), links="physical", isl="none")

@@ -137,7 +137,7 @@ class FedHAP(SynchronousEpochs):
     def _join(self, s: State, now: Now, mail: Mail) -> None:
         """Merge a partial model of the neighbour, or hand it to a HAP where its chain ends."""
         k, attempt = mail.target, mail.about["attempt"]
-        if not self.is_current(s, now, k, attempt):
+        if attempt != s["attempt"][orbit_of(now, k)]:
             return
         ends = s["fed"][k] == attempt or s["took"][k] != attempt  # it has not come through here
         s["fed"][k] = attempt
