@@ -7,8 +7,9 @@ import pytest
 
 import fedorbit.methods.fedhap as module
 from fedorbit.config import Config
+from fedorbit.errors import ConfigError
 from fedorbit.fleet import Ledger, Now
-from fedorbit.methods import State
+from fedorbit.methods import State, make_method
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.fedhap import FedHAP
 from fedorbit.methods.versions import forward
@@ -128,6 +129,12 @@ def test_an_orbit_waits_for_its_first_contact_and_the_epoch_with_it() -> None:
         state = play_on(fleet, FedHAP(wait=2), 3)
     assert state["version"] == 1  # of the first orbit alone
     assert state["global"][0] == pytest.approx(0.1 * (1 * 1 - 2 * 2) / 3)
+
+
+@pytest.mark.parametrize("wait", [0, "some", 2.5, True])
+def test_what_cannot_be_waited_for_is_refused(wait: Any) -> None:
+    with pytest.raises(ConfigError, match='wait: must be "all" or a whole number.*, got'):
+        make_method("fedhap", {"wait": wait})
 
 
 def test_a_satellite_that_is_lost_breaks_the_chain_and_its_orbit_begins_anew() -> None:

@@ -28,7 +28,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from fedorbit.fleet import Fleet, Mail, Now
 from fedorbit.learning.parameters import Vector
@@ -137,10 +137,20 @@ def arrivals(now: Now) -> Iterator[Mail]:
 # --- Epochs ---------------------------------------------------------------------------------------
 
 
+def _check_wait(value: Any) -> Any:
+    """Refuse other values with one sentence, not with one for each kind of value."""
+    if value != "all" and (type(value) is not int or value < 1):
+        raise ValueError(f'must be "all" or a whole number of rounds from 1 on, got {value!r}')
+    return value
+
+
+Wait = Annotated[Literal["all"] | int, BeforeValidator(_check_wait)]
+
+
 class SynchronousEpochs(Method, ABC):
     """A method whose servers wait for all orbits, or for a number of rounds."""
 
-    wait: Literal["all"] | Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+    wait: Wait = Field(
         "all", description="an epoch ends when all orbits are in, or after so many rounds"
     )
 
