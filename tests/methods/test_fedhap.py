@@ -133,7 +133,7 @@ def test_an_orbit_waits_for_its_first_contact_and_the_epoch_with_it() -> None:
 
 @pytest.mark.parametrize("wait", [0, "some", 2.5, True])
 def test_what_cannot_be_waited_for_is_refused(wait: Any) -> None:
-    with pytest.raises(ConfigError, match='wait: must be "all" or a whole number.*, got'):
+    with pytest.raises(ConfigError, match=r'wait: must be "all" or a whole number.*, got'):
         make_method("fedhap", {"wait": wait})
 
 

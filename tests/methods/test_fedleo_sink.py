@@ -125,17 +125,21 @@ def test_no_other_satellite_could_upload_earlier(seed: int) -> None:
     assert ends_s[sink] == pytest.approx(min(starts_s[fits] + model_s, default=1e9))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_an_epoch_never_ends_later_than_with_the_receiver_as_sink(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    rows = [
-        (int(k), 6, begin_s, begin_s + 250.0)
-        for k in range(6)
-        for begin_s in rng.uniform(0.0, 1600.0, 2).tolist()
-    ]
-    world = planned(*rows)
-    earliest, first = (versions(play(FedLEOSink(sink=s), world)) for s in ("earliest", "first"))
-    assert all(one >= other for one, other in zip(earliest, first, strict=True))
+def test_an_epoch_never_ends_later_than_with_the_receiver_as_sink() -> None:
+    rng, earlier = np.random.default_rng(0), 0
+    for _ in range(12):
+        rows = [
+            (k, 6, begin_s, begin_s + 250.0)
+            for k in range(6)
+            for begin_s in rng.uniform(0.0, 1600.0, 3).tolist()
+        ]
+        world = planned(*rows)
+        earliest, first = (versions(play(FedLEOSink(sink=s), world)) for s in ("earliest", "first"))
+        # Epochs after the first begin at other times: the first is what can be compared.
+        ends = [found.index(1) if 1 in found else 99 for found in (earliest, first)]
+        assert ends[0] <= ends[1]
+        earlier += ends[0] < ends[1]
+    assert earlier > 0
 
 
 def test_the_sink_does_not_depend_on_what_is_learned() -> None:
