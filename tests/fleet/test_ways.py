@@ -64,3 +64,40 @@ def test_servers_in_sight_need_routes() -> None:
     settings = {"isl": "none", "servers": "line-of-sight"}
     config = Config.model_validate({"network": settings, "run": {"links": "physical"}})
     assert config.is_routed
+
+
+def test_a_way_to_a_server_leads_through_the_one_that_is_met_first() -> None:
+    with fleet_of(planned((0, 6, 0.0, 100.0), (0, 7, 900.0, 950.0), links="causal")) as fleet:
+        now = fleet.at(0)
+        ways = now.ways(0)
+        assert ways.arrival_s[[6, 7]].tolist() == [0.0, 0.0]
+        assert (ways.through(6), ways.through(7)) == ([], [6])
+        assert now.ways(1).through(7) == [0, 6]
+        assert now.send(0, 7, fleet.initial_model(), route=ways.through(7), wait=True) == 0
+
+
+def test_windows_after_a_moment() -> None:
+    rows = ((0, 6, 100.0, 200.0), (0, 6, 700.0, 800.0))
+    events = [{"round": 3, "kind": "leave", "satellite": 1}]
+    with fleet_of(planned(*rows, links="causal", events=events)) as fleet:
+        now = fleet.at(0)
+        assert now.window(0, 6, 50.0, after_s=150.0) == (150.0, 200.0)
+        assert now.window(0, 6, 50.0, after_s=151.0) == (700.0, 800.0)
+        assert now.window(0, 6, after_s=800.0) is None
+        assert fleet.at(1).window(0, 6, after_s=0.0) == (700.0, 800.0)
+        assert now.window(0, 1, 100.0, after_s=800.0) == (800.0, 900.0)  # until 1 leaves
+        assert now.window(0, 1, 101.0, after_s=800.0) is None
+        assert now.window(0, 1, after_s=900.0) is None
+
+
+def test_predicted_training_is_what_training_takes() -> None:
+    world = planned((0, 6, 0.0, 100.0), onboard={"samples_per_s": 0.05, "speed_spread": 0.5})
+    with fleet_of(world) as fleet:
+        now = fleet.at(0)
+        now.begin([now.job(k, fleet.initial_model(), epochs=2) for k in (0, 1)])
+        ends_s = {done.satellite: done.end_s for done in fleet.at(5).finished()}
+        assert ends_s
+        assert ends_s == {k: now.training_s(k, epochs=2) for k in ends_s}
+        assert now.training_s(0, epochs=2) == 2 * now.training_s(0)
+    with fleet_of(planned((0, 6, 0.0, 100.0))) as fleet:
+        assert fleet.at(0).training_s(0) == 0.0

@@ -71,12 +71,13 @@ def quadratic_fleet(
     intra_rounds: int = 1,
     rounds: int = 400,
     start: Sequence[float] | None = None,
-    contacts: ContactPlan | None = None,
+    contacts: ContactPlan | Floats | None = None,
     samples_per_s: float | None = None,
 ) -> Iterator[Fleet]:
     """Lend a fleet; all satellites are in one orbit that is always in view unless said.
 
-    A round takes a second. `contacts`: where they do not fill whole rounds.
+    A round takes a second. `contacts`: of single satellites, in place of `visible`; whole rounds
+    `[slot, satellite, server]`, or a plan.
     """
     samples = [1] * len(h) if samples is None else samples
     orbit = np.zeros(len(h), dtype=np.int64) if orbit_of is None else np.array(orbit_of)
@@ -89,6 +90,13 @@ def quadratic_fleet(
     means = np.array(m, dtype=np.float64)
     size = means.shape[1]
     seen = np.ones((rounds, orbit.max() + 1)) if visible is None else np.array(visible)
+    if isinstance(contacts, ContactPlan):
+        plan = contacts
+    else:
+        in_contact = seen[:, orbit, None] if contacts is None else np.asarray(contacts)
+        plan = plan_of_slots(in_contact.astype(bool), 1.0)
+        by_orbit = [in_contact[:, orbit == o].any(axis=(1, 2)) for o in range(orbit.max() + 1)]
+        seen = np.stack(by_orbit, axis=1)
     layout = ParameterLayout((), slice(0, size - 1), slice(size - 1, size), np.array([[size - 1]]))
     trainer = QuadraticTrainer(np.array(h), means, data, settings)
     engine = LocalEngine(trainer, data, 0, 1)
@@ -103,7 +111,7 @@ def quadratic_fleet(
             orbit_of_satellite=orbit,
             class_counts=np.array(samples, dtype=np.int64)[:, None],
             visible=seen.astype(bool),
-            contacts=contacts or plan_of_slots(seen.astype(bool)[:, orbit, None], 1.0),
+            contacts=plan,
             activity=Activity.always(len(h)),
             tau_max=rounds,
             plan=TrainingPlan(epochs, intra_rounds, rate, 1.0, batch, momentum),

@@ -6,9 +6,12 @@ from examples.trimmed_mean import TrimmedMean
 from fedorbit.methods import METHODS, make_method
 from fedorbit.methods.airfl import AirFL
 from fedorbit.methods.apfl import APFL
+from fedorbit.methods.asyncfleo import AsyncFLEO
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fedhap import FedHAP
+from fedorbit.methods.fedleo_sink import FedLEOSink
 from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
@@ -187,6 +190,30 @@ class TestFedSpaceWithRidge(MethodConformance):
     method = FedSpace(
         horizon=3, least=2, most=3, candidates=5, utility="ridge", pairs=6, versions=2
     )
+
+
+class TestFedHAP(MethodConformance):
+    method = FedHAP()
+
+
+class TestFedHAPWithADeadline(MethodConformance):
+    method = FedHAP(wait=2)
+
+
+class TestAsyncFLEO(MethodConformance):
+    method = AsyncFLEO()
+
+
+class TestAsyncFLEOByTheClock(MethodConformance):
+    method = AsyncFLEO(epoch_s=600.0, quota=1.0, group_gap=0.0)
+
+
+class TestFedLEOSink(MethodConformance):
+    method = FedLEOSink()
+
+
+class TestFedLEOSinkWithADeadline(MethodConformance):
+    method = FedLEOSink(wait=2, sink="longest")
 
 
 class TestTheExample(MethodConformance):

@@ -116,14 +116,16 @@ class Now:
         """Active satellites that have a link to this one."""
         return self.fleet.topology.neighbours(self.t, satellite)
 
-    def window(self, a: int, b: int, seconds: float = 0.0) -> Window | None:
+    def window(
+        self, a: int, b: int, seconds: float = 0.0, after_s: float | None = None
+    ) -> Window | None:
         """Return the contact of two nodes that is under way or comes next: orbits are known.
 
         The first that lasts for so many seconds from now on, or from its begin; None if there is
-        none. Nodes that are always linked while active have one until an event or the schedule
-        ends it.
+        none. `after_s`: from a later moment on, such as the end of a training. Nodes that are
+        always linked while active have one until an event or the schedule ends it.
         """
-        return self.fleet.topology.window(self.t, a, b, seconds)
+        return self.fleet.topology.window(self.t, a, b, seconds, after_s)
 
     def ways(self, sources: int | Sequence[int], start_s: float | Floats | None = None) -> Ways:
         """Return the earliest routes from one or several nodes to all others, and when they arrive.

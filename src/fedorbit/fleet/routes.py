@@ -38,11 +38,14 @@ class Ways:
         return hops[0].first if hops else target
 
     def through(self, target: int) -> list[int]:
-        """Return the nodes between source and target, for `now.send(route=…)`."""
+        """Return the nodes between source and target, for `now.send(route=…)`.
+
+        The way to a server may lead through another that is linked to it.
+        """
         nodes: list[int] = []
         for hop in self._found.route(target):  # between servers there is no hop
             nodes += [hop.second] if nodes and nodes[-1] == hop.first else [hop.first, hop.second]
-        return nodes[1:-1]
+        return nodes[1:-1] if nodes and nodes[-1] == target else nodes[1:]
 
 
 class Routes:

@@ -253,16 +253,23 @@ class Topology:
         windows = (self.window(t, satellite, server, 0.0) for server in nodes)
         return min((w.begin_s for w in windows if w is not None), default=math.inf)
 
-    def window(self, t: int, a: int, b: int, seconds: float) -> Window | None:
-        """Return the contact of two nodes in slot t, or the next, that is long enough."""
+    def window(
+        self, t: int, a: int, b: int, seconds: float, after_s: float | None = None
+    ) -> Window | None:
+        """Return the contact of two nodes in slot t, or the next, that is long enough.
+
+        Seconds are counted from the slot's begin on, or from a later moment.
+        """
         self.require_nodes(a, b)
+        after_s = max(t * self.slot_s, t * self.slot_s if after_s is None else after_s)
         if not self._is_lasting(a, b):
-            return self._contacts.window(a, b, t * self.slot_s, seconds)
+            return self._contacts.window(a, b, after_s, seconds)
         linked = self.linked(np.arange(t, self.slots), a, b)
         changes = np.flatnonzero(np.diff(linked.astype(np.int8), prepend=0, append=0))
-        for begin, end in ((t + changes) * self.slot_s).reshape(-1, 2).tolist():
-            if end - begin >= seconds:
-                return Window(begin, end)
+        for begin_s, end_s in ((t + changes) * self.slot_s).reshape(-1, 2).tolist():
+            begin_s = max(begin_s, after_s)
+            if begin_s < end_s and end_s - begin_s >= seconds:
+                return Window(begin_s, end_s)
         return None
 
     def next_server(self, t: int, satellite: int) -> int | None:

@@ -10,10 +10,13 @@ from fedorbit.errors import ConfigError, ModelError
 from fedorbit.fleet import Fleet, Now
 from fedorbit.methods.airfl import AirFL
 from fedorbit.methods.apfl import APFL
+from fedorbit.methods.asyncfleo import AsyncFLEO
 from fedorbit.methods.base import Family, Method, State
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fedhap import FedHAP
+from fedorbit.methods.fedleo_sink import FedLEOSink
 from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
@@ -64,6 +67,9 @@ METHODS: dict[str, type[Method]] = {
     "fedspace": FedSpace,
     "fedsn": FedSN,
     "airfl": AirFL,
+    "fedhap": FedHAP,
+    "asyncfleo": AsyncFLEO,
+    "fedleo_sink": FedLEOSink,
 }
 
 
