@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fedorbit.activity import Activity
 from fedorbit.fleet import Fleet, TrainingPlan
+from fedorbit.fleet.network import Links
 from fedorbit.hardware import Hardware
 from fedorbit.learning.engine import LocalEngine
 from fedorbit.learning.jobs import LocalJob, SgdSettings, Trained, TrainingData
@@ -22,7 +23,7 @@ from fedorbit.learning.parameters import ParameterLayout
 from fedorbit.learning.rules.base import Batch
 from fedorbit.learning.torch_trainer import _Job
 from fedorbit.methods import Method, State
-from fedorbit.orbits.plan import ContactPlan, plan_of_slots
+from fedorbit.orbits.plan import KINDS, ContactPlan, merged, plan_of_slots
 
 Floats = NDArray[Any]
 
@@ -73,6 +74,8 @@ def quadratic_fleet(
     start: Sequence[float] | None = None,
     contacts: ContactPlan | Floats | None = None,
     samples_per_s: float | None = None,
+    links: Links = "ideal",
+    routed: bool = False,
 ) -> Iterator[Fleet]:
     """Lend a fleet; all satellites are in one orbit that is always in view unless said.
 
@@ -115,14 +118,60 @@ def quadratic_fleet(
             activity=Activity.always(len(h)),
             tau_max=rounds,
             plan=TrainingPlan(epochs, intra_rounds, rate, 1.0, batch, momentum),
-            links="ideal",
+            links=links,
             round_s=1.0,
             hardware=hardware,
+            routed=routed,
         )
         fleet.trainer = trainer  # type: ignore[attr-defined]
         yield fleet
     finally:
         engine.close()
+
+
+@contextmanager
+def paired_orbits(
+    m: Floats, visible: Sequence[Sequence[int]], *, routed: bool, **settings: Any
+) -> Iterator[Fleet]:
+    """Lend a fleet of orbits of two satellites, of which the first alone meets the ground.
+
+    It does so within the slots in which its orbit is visible. Mates are linked in every fifth slot,
+    orbit by orbit. With `routed` these links are all that they have, otherwise they always reach
+    each other.
+    """
+    seen = np.array(visible, dtype=bool)
+    rounds, orbits, ground = *seen.shape, len(m)
+    meets = [(2 * o, ground, t + 0.1, t + 0.9) for t, o in np.argwhere(seen).tolist()]
+    mates = [
+        (2 * o, 2 * o + 1, t + 0.4, t + 0.6)
+        for t in range(rounds)
+        for o in range(orbits)
+        if (t + o) % 5 == 0
+    ]
+    first, second, begin_s, end_s = np.array(meets + mates).T
+    plan = ContactPlan(
+        satellites=ground,
+        servers=1,
+        horizon_s=float(rounds),
+        first=first.astype(np.int32),
+        second=second.astype(np.int32),
+        begin_s=begin_s,
+        end_s=end_s,
+        kind=np.where(second < ground, KINDS.index("isl"), 0).astype(np.uint8),
+        range_km=np.full(len(first), np.nan),
+    )
+    with quadratic_fleet(
+        np.ones(len(m)).tolist(),
+        m.tolist(),
+        orbit_of=np.repeat(np.arange(orbits), 2).tolist(),
+        visible=visible,
+        contacts=merged(plan),
+        links="physical" if routed else "causal",
+        routed=routed,
+        rounds=rounds,
+        **settings,
+    ) as fleet:
+        yield fleet
 
 
 def play_on(fleet: Fleet, method: Method, rounds: int) -> State:

@@ -12,11 +12,16 @@ from fedorbit.methods.apfl import APFL
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedprox import FedProx
 from fedorbit.methods.local import Local
+from fedorbit.methods.pfedme import PFedMe
+from fedorbit.methods.scaffold import Scaffold
 from fedorbit.methods.steps import average_at_ground, train_orbit
 from fedorbit.testing import PATTERN, assert_same, fleet_of, play, small_world
 from fedorbit.user_code import allow_code
+from tests.fleet.plans import planned
+from tests.methods.quadratic import paired_orbits
 
 # With PATTERN and causal links: one download to every orbit in view after averaging (7), and one
 # before training to those whose model is not the newest: orbit 1 in round 2, orbit 2 in round 4,
@@ -212,13 +217,31 @@ def test_methods_are_found_by_name_or_path() -> None:
         find_method("pathlib:Path")
 
 
-def test_a_late_result_counts_by_its_difference() -> None:
-    """Two orbits, one of which started from an older model than the ground has now."""
-    world = small_world(np.ones((1, 2), dtype=bool))
+def test_orbits_under_way_count_with_the_model_that_the_ground_has() -> None:
+    """Orbits 0 and 1 begin in slot 0; the satellites of orbit 1 meet in slot 2 only."""
+    rows = ((0, 1, 0.0, 1800.0), (2, 3, 650.0, 660.0), (0, 6, 0.0, 1800.0), (2, 6, 0.0, 1800.0))
+    world = planned(*rows, links="physical", isl="line-of-sight")
     with fleet_of(world) as fleet:
         now, w = fleet.at(0), fleet.initial_model()
-        received = np.stack([w, w - 3])
-        trained = {0: w + 1, 1: received[1] + 2}
-        mean = average_at_ground(now, trained, w, received)
+        assert list(now.orbits.run({o: train_orbit(now, o, w) for o in (0, 1)})) == [0]
+        assert now.orbits.under_way == [1]
         n = now.orbits.samples
-    np.testing.assert_allclose(mean, w + (n[0] * 1 + n[1] * 2) / n.sum(), rtol=1e-5)
+        mean = average_at_ground(now, {0: w + 1}, w)
+    np.testing.assert_allclose(mean, w + n[0] / (n[0] + n[1]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", [FedAvg(), FedNova(), Scaffold(), PFedMe(), Ditto()])
+@pytest.mark.parametrize("steps", [5, 25, 85])
+def test_late_results_do_not_overshoot(method: Method, steps: int) -> None:
+    """All satellites have the same optimum, 1. Every aggregation takes five slots.
+
+    The ground hears of other orbits in the meantime: its model has changed when a result arrives.
+    """
+    means, contact = np.ones((10, 1)), np.ones((200, 5), dtype=int).tolist()
+    with paired_orbits(means, contact, routed=True, epochs=steps, momentum=0.9, rate=0.01) as fleet:
+        state, models = method.start(fleet), []
+        for t in range(200):
+            state = method.round(state, fleet.at(t))
+            models.append(float(state["global"][0]))
+    assert max(models) < 1.2
+    assert abs(models[-1] - 1.0) < 0.1

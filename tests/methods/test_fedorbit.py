@@ -17,6 +17,7 @@ from fedorbit.testing import (
     with_inverted_images,
 )
 from tests.fleet.plans import planned
+from tests.methods.quadratic import paired_orbits
 
 E_BASE, ETA_0, GAMMA = 1, 0.01, 0.998  # as in small_world
 
@@ -284,11 +285,11 @@ def test_over_physical_links_an_orbit_meets_the_ground_once_per_result() -> None
     assert sent == [1, 0, 0, 1, 0, 1]
 
 
-def test_a_late_result_counts_by_its_difference() -> None:
+def test_a_late_result_takes_the_place_of_the_one_that_the_ground_has() -> None:
     """Orbit 0 meets the ground in slot 1, between the begin and the end of its second cycle.
 
-    Its first result, of slot 0, has no contact before; orbit 1 has met the ground. What the second
-    cycle adds to the model that it began with is added to the blended one.
+    Its first result, of slot 0, has no contact before; orbit 1 has met the ground. The model after
+    the second cycle is the one it would have, had it met the ground with the second result.
     """
     rows = ((0, 1, 0.0, 10.0), (0, 6, 350.0, 400.0), (0, 1, 950.0, 960.0),
             (2, 3, 0.0, 10.0), (2, 6, 0.0, 100.0))  # fmt: skip
@@ -301,10 +302,45 @@ def test_a_late_result_counts_by_its_difference() -> None:
             if t == 1:
                 assert fleet.aggregations is not None
                 [under_way] = [one for one in fleet.aggregations._under_way if one.orbit == 0]
-                trained, _, start = under_way.results[0]
-    first, blended, last = (states[t]["model"][0] for t in (1, 2, 4))
-    np.testing.assert_array_equal(start, first)
-    w, f = states[2]["global"], world.spec.layout.features
-    np.testing.assert_array_equal(blended[f], 0.5 * first[f] + 0.5 * w[f])
-    np.testing.assert_array_equal(last, blended + (trained - first))
-    assert not np.array_equal(last, trained)
+                trained, _, begun = under_way.results[0]
+        first, blended, last = (states[t]["model"][0] for t in (1, 2, 4))
+        met = states[2]
+        np.testing.assert_array_equal(met["uploaded"][0], first)
+        # The ground's means, with the second result in place of the first.
+        uploaded = met["uploaded"].copy()
+        uploaded[0] = trained
+        fresh = method.rho ** (2 - met["met"])
+        w = method._aggregate_at_ground(
+            states[1]["global"], uploaded, met["quality"], met["counts"], fresh, fleet.at(1)
+        )
+    f = world.spec.layout.features
+    assert begun == 1
+    np.testing.assert_array_equal(blended[f], 0.5 * first[f] + 0.5 * met["global"][f])
+    np.testing.assert_allclose(last[f], 0.5 * trained[f] + 0.5 * w[f], atol=1e-6)
+    np.testing.assert_allclose(last[f.stop :], w[f.stop :], atol=1e-6)
+    np.testing.assert_array_equal(states[4]["trained"][0], trained)  # what it uploads next
+    assert np.abs(last - trained).max() > 1e-4
+
+
+def test_over_physical_links_models_stay_bounded() -> None:
+    """Five orbits that differ, each meets the ground a slot after its mates do.
+
+    With differences in full, classifiers would swing ever wider: training moves by more than 1.
+    """
+    causal, physical = (
+        _widest(FedOrbit(dark_epochs=25, intra_rounds=1, kappa=0.0, catch_up=0.0), routed)
+        for routed in (False, True)
+    )
+    assert physical < 2.0 * causal
+
+
+def _widest(method: FedOrbit, routed: bool) -> float:
+    """The largest value of any model in the last 50 of 200 rounds on parabolas at -1 to 3."""
+    means = np.repeat(np.linspace(-1.0, 3.0, 5), 2)[:, None]
+    contact = [[(t + o) % 5 == 1 for o in range(5)] for t in range(200)]
+    with paired_orbits(means, contact, routed=routed, epochs=25, momentum=0.9, rate=0.01) as fleet:
+        state, widest = method.start(fleet), 0.0
+        for t in range(200):
+            state = method.round(state, fleet.at(t))
+            widest = max(widest, np.abs(state["model"]).max()) if t >= 150 else widest
+    return widest

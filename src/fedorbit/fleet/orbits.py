@@ -91,6 +91,12 @@ class OrbitTier:
         return [orbit for orbit in self.in_contact if not cycles.is_busy(orbit)]
 
     @property
+    def under_way(self) -> list[int]:
+        """Orbits with a cycle under way, or a result that was not handed over yet."""
+        cycles = self.fleet.aggregations
+        return [] if cycles is None else [o for o in self.active if cycles.is_busy(o)]
+
+    @property
     def reachable(self) -> list[int]:
         """Orbits that may exchange models with the ground: with ideal links all."""
         return self.active if self.fleet.links == "ideal" else self.visible

@@ -76,7 +76,7 @@ class APFL(MatchedEffort):
         models = {}
         for orbit, trained in now.orbits.run(programs, upload=True).items():
             models[orbit], own[orbit], alpha[orbit] = trained
-        w = average_at_ground(now, models, w, received)
+        w = average_at_ground(now, models, w)
         if models:
             hand_out(w, received, now, now.orbits.reachable)
         return {"global": w, "received": received, "own": own, "alpha": alpha}

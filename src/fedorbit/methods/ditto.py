@@ -56,7 +56,7 @@ class Ditto(MatchedEffort):
         personal = state["personal"].copy()
         for orbit in [key for key in trained if key >= 0]:
             personal[orbit] = trained.pop(~orbit)
-        w = average_at_ground(now, trained, w, received)
+        w = average_at_ground(now, trained, w)
         # Only those that train use the mean: an orbit out of view needs no copy of it.
         hand_out(w, received, now, sorted(trained))
         return {"global": w, "received": received, "personal": personal}

@@ -50,7 +50,7 @@ class FedAvg(MatchedEffort):
             },
             upload=True,
         )
-        w = average_at_ground(now, trained, w, received)
+        w = average_at_ground(now, trained, w)
         if trained:
             hand_out(w, received, now, now.orbits.reachable)
         return {"global": w, "received": received}

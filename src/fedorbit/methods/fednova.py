@@ -15,37 +15,47 @@ optimum of another objective. FedNova moves it by eta (sum p_k a_k) (sum p_k d_k
                             w  <- w - (sum q_l A_l) sum q_l (w - y_l) / A_l  at the ground
 
 which for one intra-orbit round is the flat sum over satellites. With several, y_l goes on from the
-last one and A_l adds up. eta is common to a round and cancels. Steps differ even at equal epochs,
-since samples do.
+last one and A_l adds up. eta A_l is sent: eta is common to a round and cancels, but not where
+results come late. Steps differ even at equal epochs, since samples do.
 
 Departures: `mu` adds FedProx's pull, here toward the start of each intra-orbit round and before the
 momentum; a_k accounts for it. tau_eff is sum p_k a_k also then. Weight decay counts as gradient.
-Satellites without steps, for want of time or power, have no share. A_l travels with the model, as
-one value more.
+Satellites without steps, for want of time or power, have no share. eta A_l travels with the model,
+as one value more. Where aggregations take several rounds (physical links), orbits whose result is
+under way count with w, and with the eta A_l that they sent last.
 """
 
-from itertools import repeat
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from fedorbit.errors import ModelError
-from fedorbit.fleet import Now
+from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.engine import Program
 from fedorbit.learning.jobs import Trained
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import PLAIN, Rule, Sgd
 from fedorbit.methods.base import State
 from fedorbit.methods.fedavg import FedAvg
-from fedorbit.methods.steps import effective_steps, hand_out, load_launched, train_orbit
+from fedorbit.methods.steps import (
+    effective_steps,
+    hand_out,
+    load_launched,
+    mean_with_awaited,
+    train_orbit,
+)
 
 
 class FedNova(FedAvg):
     """FedAvg of normalised updates."""
 
     mu: float = Field(0.0, ge=0, description="strength of FedProx's proximal term; 0: none")
+
+    def start(self, fleet: Fleet) -> State:
+        """All orbits have w(0), and none has sent an A_l."""
+        return {**super().start(fleet), "length": np.zeros(fleet.orbits)}
 
     def round(self, state: State, now: Now) -> State:
         """Train orbits from the global model and take the normalised mean."""
@@ -54,21 +64,27 @@ class FedNova(FedAvg):
         hand_out(w, received, now, orbits)
         programs = {orbit: self._train(now, orbit, received[orbit]) for orbit in orbits}
         trained = now.orbits.run(programs, upload=True)
-        uploads, steps, samples = [], [], []
+        models, samples, length = {}, {}, state["length"].copy()
         for orbit in sorted(trained):
             y, a, n = trained[orbit]
             sent = now.orbits.upload(orbit, np.append(y, np.float32(a)))
-            uploads.append(sent[:-1])
-            steps.append(float(sent[-1]))
-            samples.append(n)
-        starts = received[sorted(trained)]
-        w, _ = normalised_mean(w, uploads, steps, np.array(samples), starts)
+            length[orbit] = sent[-1]
+            if n:
+                models[orbit], samples[orbit] = sent[:-1], n
+        known = {o: int(now.orbits.samples[o]) for o in now.orbits.under_way if length[o]} | samples
+        effective = sum(n * length[o] for o, n in known.items()) / max(sum(known.values()), 1)
+        # y_l as after tau_eff steps; summed, this is the equation above where all started from w.
+        scaled = [
+            received[o] + (effective / length[o]) * (y.astype(np.float64) - received[o])
+            for o, y in models.items()
+        ]
+        w = mean_with_awaited(now, scaled, np.array(list(samples.values())), w)
         if trained:
             hand_out(w, received, now, now.orbits.reachable)
-        return {"global": w, "received": received}
+        return {"global": w, "received": received, "length": length}
 
     def _train(self, now: Now, orbit: int, w: Vector) -> Program[tuple[Vector, float, int]]:
-        """Return y_l and A_l of an orbit, and the samples behind them."""
+        """Return y_l and eta A_l of an orbit, and the samples behind them."""
         anchor, total, trained_samples = w, 0.0, 0
 
         def rule(satellite: int) -> Rule:
@@ -76,17 +92,17 @@ class FedNova(FedAvg):
 
         def combine(now: Now, orbit: int, start: Vector, trained: list[Trained]) -> Vector:
             nonlocal anchor, total, trained_samples
-            steps = [self._effective_steps(result.steps, now) for result in trained]
+            steps = np.array([self._effective_steps(result.steps, now) for result in trained])
             samples = now.samples[now.orbits.trainers(orbit)]
             models = [result.model for result in trained]
             anchor, a = normalised_mean(start, models, steps, samples)
             total += a
-            trained_samples = max(trained_samples, int(samples[np.array(steps) > 0].sum()))
+            trained_samples = max(trained_samples, int(samples[steps > 0].sum()))
             return anchor
 
         work = self.work(orbit, now)
         y = yield from train_orbit(now, orbit, w, work, rule=rule, combine=combine)
-        return y, total, trained_samples
+        return y, now.rate * total, trained_samples
 
     def _effective_steps(self, steps: int, now: Now) -> float:
         """Return a(tau); refuse a pull so strong that the model swings beyond its start."""
@@ -100,25 +116,20 @@ class FedNova(FedAvg):
 
 
 def normalised_mean(
-    start: Vector,
-    models: list[Vector],
-    steps: list[float],
-    samples: NDArray[Any],
-    starts: Vector | None = None,
+    start: Vector, models: list[Vector], steps: ArrayLike, samples: NDArray[Any]
 ) -> tuple[Vector, float]:
     """Return start - A sum p (start - model) / a with A = sum p a, and A; p over those with steps.
 
-    `starts`: of the models, where they differ. Summed in double precision and in the given order,
-    as `weighted_mean` is.
+    Summed in double precision and in the given order, as `weighted_mean` is.
     """
-    shares = np.where(np.array(steps) > 0, samples, 0).astype(np.float64)
+    steps = np.asarray(steps, dtype=np.float64)
+    shares = np.where(steps > 0, samples, 0).astype(np.float64)
     if not shares.any():
         return start, 0.0
     shares /= shares.sum()
     total = float(shares @ steps)
     moved = np.zeros(start.shape)
-    origins = repeat(start, len(models)) if starts is None else iter(starts)
-    for origin, model, a, p in zip(origins, models, steps, shares, strict=True):
+    for model, a, p in zip(models, steps.tolist(), shares.tolist(), strict=True):
         if p:
-            moved += (p / a) * (origin.astype(np.float64) - model)
+            moved += (p / a) * (start.astype(np.float64) - model)
     return (start - total * moved).astype(np.float32), total

@@ -6,8 +6,10 @@ Satellite Constellations".
     symbol           here
     w_l^{f,p}        features of `model[l]`, the orbit's personal extractor
     w^c              classifier of `model[l]`; with ideal links the same for all orbits
-    w_l, q_l         `uploaded[l]`, `quality[l]`: the GS's last news of orbit l
-    tau_l, sigma_l   `dark_rounds`: rounds since orbit l was in view; both count the same
+    w_l              `uploaded[l]`: the GS's last news of orbit l
+    tau_l, sigma_l   rounds since orbit l was in view, and since the GS has heard of it; with ideal
+                     and causal links both count the same
+    q_l              `effort[l]` on board, `quality[l]` at the GS
     s_kc, a_lc       class strength and affinity, from the fleet's counts and from `counts[l]`,
                      those of orbit l when it uploaded last
     beta             similarity of the orbits' classes, `data/similarity.py`
@@ -24,9 +26,10 @@ Departures from the paper
 - With causal links, orbits out of view exchange nothing with the GS: it keeps to their last
   upload, and they with what they have on board.
 - With physical links an orbit trains anew when its last aggregation has ended. It meets the GS once
-  per result, also while the next aggregation is under way; that one then counts by its difference
-  from the model that it started from. sigma_l counts rounds since the last meeting: with causal
-  links that is the same as rounds out of view.
+  per result (`result`, `met`: rounds of the last one, and after the last meeting), also while the
+  next aggregation is under way. When that one ends, the orbit puts its new result in the place of
+  the old one in the mean that it received, by its share in it, and blends then: the same as if it
+  had met the GS with the new result. The shares travel with w: a few values, not counted.
 - With `continuous = false`, orbits out of view neither train nor exchange anything, whatever the
   links are: blending untrained extractors in every round would wear them down to their mean.
 - An orbit that has left stays in the aggregation with its last upload and counts, at rho^sigma;
@@ -85,7 +88,17 @@ class FedOrbit(EffortSchedule, Method):
             "effort": np.zeros(fleet.orbits),
             "result": np.full(fleet.orbits, -1),
             "met": np.zeros(fleet.orbits, dtype=np.int64),
+            **self._late_state(fleet, everywhere),
             "counts": np.zeros((fleet.orbits, fleet.classes), dtype=np.int64),
+        }
+
+    def _late_state(self, fleet: Fleet, everywhere: Vector) -> State:
+        """What orbits need whose results come after a meeting: over physical links alone."""
+        orbits = fleet.orbits if fleet.aggregations is not None else 0
+        return {
+            "trained": everywhere[:orbits].copy(),
+            "received": everywhere[:orbits].copy(),
+            "share": np.zeros((orbits, 2 + fleet.classes), dtype=np.float32),
         }
 
     def round(self, state: State, now: Now) -> State:
@@ -95,10 +108,12 @@ class FedOrbit(EffortSchedule, Method):
         q = np.where(samples > 0, state["effort"], 0.0)  # an orbit that is away has none
         training = now.orbits.active if self.continuous else now.orbits.visible
         programs = {o: self._train(now, o, state["model"][o]) for o in training}
-        for orbit, (trained, effort, start) in now.orbits.run(programs).items():
-            # Where it has met the GS since the start, the result counts by its difference.
-            unmoved = np.array_equal(model[orbit], start)
-            model[orbit] = trained if unmoved else model[orbit] + (trained - start)
+        late = {name: state[name].copy() for name in ("trained", "received", "share")}
+        for orbit, (trained, effort, begun) in now.orbits.run(programs).items():
+            met_since = state["met"][orbit] > begun
+            model[orbit] = self._late(state, orbit, trained, now) if met_since else trained
+            if len(late["trained"]):
+                late["trained"][orbit] = trained
             weighted = self.quality_weights and samples[orbit] > 0
             q[orbit] = effort if weighted else samples[orbit]  # eq:m_quality_weight
             result[orbit] = now.t
@@ -106,15 +121,36 @@ class FedOrbit(EffortSchedule, Method):
             meeting = now.orbits.active
         else:  # with a result that the GS has not seen
             meeting = [o for o in now.orbits.in_contact if result[o] >= state["met"][o]]
-        known = self._meet_at_ground(state, model, q, meeting, now)
-        return {**state, "model": model, "effort": q, "result": result, **known}
+        known = self._meet_at_ground({**state, **late}, model, q, meeting, now)
+        return {**state, **late, "model": model, "effort": q, "result": result, **known}
 
-    def _train(self, now: Now, orbit: int, start: Vector) -> Program[tuple[Vector, float, Vector]]:
-        """Return w_l, q_l and the start of an orbit that trains its model (`eq:m_plane_model`)."""
+    def _late(self, state: State, orbit: int, trained: Vector, now: Now) -> Vector:
+        """Return the model of an orbit that has met the GS since its aggregation began."""
+        share = self._spread(state["share"][orbit], now)
+        w = state["received"][orbit] + share * (trained - state["uploaded"][orbit])
+        return self._blended(trained, state["model"][orbit], w, now)
+
+    def _spread(self, share: Vector, now: Now) -> Vector:
+        """Return the share of an orbit in every value of w: features, common layers, class rows."""
+        layout, whole = now.fleet.layout, np.empty(now.fleet.layout.size, dtype=np.float32)
+        whole[:] = share[1]
+        whole[layout.features] = share[0]
+        if self.class_rows:
+            whole[layout.class_rows] = share[2:, None]
+        return whole
+
+    def _blended(self, own: Vector, before: Vector, w: Vector, now: Now) -> Vector:
+        """Return w with the personal extractor of an orbit (`eq:m_blend`)."""
+        f, beta, model = now.fleet.layout.features, np.float32(self.similarity(now)), w.copy()
+        model[f] = (1 - beta) * (own if self.blend == "own" else before)[f] + beta * w[f]
+        return model
+
+    def _train(self, now: Now, orbit: int, start: Vector) -> Program[tuple[Vector, float, int]]:
+        """Return w_l and q_l of an orbit that trains its model (`eq:m_plane_model`), and t."""
         work, rate = self.scheduled_work(orbit, now), self.rate(orbit, now)
         combine = self.aggregate_orbit
         model = yield from train_orbit(now, orbit, start, work, rate=rate, combine=combine)
-        return model, now.orbits.effort(orbit, work.epochs * work.intra_rounds), start
+        return model, now.orbits.effort(orbit, work.epochs * work.intra_rounds), now.t
 
     def rate(self, orbit: int, now: Now) -> float:
         """eta_l: dampened for an orbit in view."""
@@ -158,23 +194,22 @@ class FedOrbit(EffortSchedule, Method):
         if not meeting:
             return {}
         uploaded, counts, met = (state[name].copy() for name in ("uploaded", "counts", "met"))
+        received, share, over_routes = state["received"], state["share"], len(state["trained"]) > 0
         # With ideal links the effort of all orbits is known, and 0 of inactive ones.
         quality = q if now.fleet.links == "ideal" and self.continuous else state["quality"].copy()
+        own = state["trained"] if over_routes else model
         for orbit in meeting:
-            uploaded[orbit] = now.orbits.upload(orbit, model[orbit])
+            uploaded[orbit] = now.orbits.upload(orbit, own[orbit])
             quality[orbit], counts[orbit] = q[orbit], now.orbits.class_counts[orbit]
         met[meeting] = now.t + 1
         unseen = now.orbits.dark_rounds(after=1) if now.fleet.links == "ideal" else now.t + 1 - met
         fresh = self.rho**unseen  # rho^sigma_l
         w = self._aggregate_at_ground(state["global"], uploaded, quality, counts, fresh, now)
-
-        f, beta = now.fleet.layout.features, np.float32(self.similarity(now))
-        own = model if self.blend == "own" else state["model"]
         for orbit in meeting:
-            received = now.orbits.download(orbit, w)
-            personal = (1 - beta) * own[orbit, f] + beta * received[f]  # eq:m_blend
-            model[orbit] = received
-            model[orbit, f] = personal
+            w_l = now.orbits.download(orbit, w)
+            model[orbit] = self._blended(own[orbit], state["model"][orbit], w_l, now)
+            if over_routes:
+                received[orbit], share[orbit] = w_l, _shares(orbit, quality, counts, fresh)
         return {
             "global": w,
             "uploaded": uploaded,
@@ -212,6 +247,15 @@ class FedOrbit(EffortSchedule, Method):
     def facts(self, state: State, now: Now) -> dict[str, Any]:
         """Report beta."""
         return {"beta": self.similarity(now)}
+
+
+def _shares(
+    orbit: int, quality: NDArray[Any], counts: NDArray[Any], fresh: NDArray[Any]
+) -> NDArray[Any]:
+    """Return the share of an orbit in the GS's means: of features, common layers, every class."""
+    weights = np.column_stack((quality, counts.sum(axis=1) * fresh, counts * fresh[:, None]))
+    totals = weights.sum(axis=0)
+    return np.asarray(weights[orbit] / np.where(totals > 0, totals, 1.0), dtype=np.float32)
 
 
 def mean_by_magnitude(models: Vector, start: Vector, otherwise: Vector) -> Vector:

@@ -70,7 +70,7 @@ class FedRep(MatchedEffort):
         }
         trained = now.orbits.run(programs, upload=True)
         bodies = {orbit: pair[:b] for orbit, pair in trained.items()}
-        w[:b] = average_at_ground(now, bodies, phi, received)
+        w[:b] = average_at_ground(now, bodies, phi)
         hand_out(phi, received, now, sorted(trained))
         for orbit, pair in trained.items():
             model[orbit] = np.concatenate((received[orbit], pair[b:]))

@@ -82,7 +82,7 @@ class PFedMe(MatchedEffort):
         }
         for orbit, trained in now.orbits.run(programs, upload=True).items():
             personal[orbit], moved[orbit] = trained
-        w = blend(w, average_at_ground(now, moved, w, received), self.beta)
+        w = blend(w, average_at_ground(now, moved, w), self.beta)
         hand_out(w, received, now, sorted(moved))
         return {"global": w, "received": received, "personal": personal}
 

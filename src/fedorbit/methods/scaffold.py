@@ -97,7 +97,7 @@ class Scaffold(MatchedEffort):
         programs = {orbit: self._train(state, now, orbit) for orbit in orbits}
         trained = now.orbits.run(programs, upload=True)
         models = {orbit: result[0] for orbit, result in trained.items()}
-        mean = average_at_ground(now, models, w, received)
+        mean = average_at_ground(now, models, w)
         for orbit, (_, heard, controls, c_l, samples) in trained.items():
             state["control"][heard], state["heard"][heard] = controls, True
             if samples:

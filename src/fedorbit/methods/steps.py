@@ -89,20 +89,24 @@ def hand_out(w: Vector, received: Vector, now: Now, orbits: Sequence[int]) -> No
             received[orbit] = now.orbits.download(orbit, w)
 
 
-def average_at_ground(now: Now, trained: dict[int, Vector], w: Vector, received: Vector) -> Vector:
+def average_at_ground(now: Now, trained: dict[int, Vector], w: Vector) -> Vector:
     """Upload orbit models and average them by samples (`eq:fedavg_global`); w where there is none.
 
-    An orbit whose aggregation took several rounds started from an older model than w, the one that
-    it received: it contributes its difference. Samples of satellites that could not train, for
-    want of time or power, have no weight.
+    Where aggregations take several rounds, orbits whose result is still under way count with w, so
+    that one that arrives alone does not replace what others have contributed. Samples of satellites
+    that could not train, for want of time or power, have no weight.
     """
     orbits = sorted(trained)
-    uploads = []
-    for orbit in orbits:
-        model = now.orbits.upload(orbit, trained[orbit])
-        is_newest = np.array_equal(received[orbit], w)
-        uploads.append(model if is_newest else w + (model - received[orbit]))
-    return weighted_mean(uploads, now.orbits.trained_samples[orbits], otherwise=w)
+    uploads = [now.orbits.upload(orbit, trained[orbit]) for orbit in orbits]
+    return mean_with_awaited(now, uploads, now.orbits.trained_samples[orbits], w)
+
+
+def mean_with_awaited(now: Now, models: list[Vector], samples: NDArray[Any], w: Vector) -> Vector:
+    """Average models by samples, with w for orbits whose result is still under way."""
+    awaited = int(now.orbits.samples[now.orbits.under_way].sum())
+    if not models or not awaited:
+        return weighted_mean(models, samples, otherwise=w)
+    return weighted_mean([*models, w], np.append(samples, awaited), otherwise=w)
 
 
 def effective_steps(steps: int, momentum: float, shrink: float = 0.0) -> float:
@@ -120,10 +124,13 @@ def effective_steps(steps: int, momentum: float, shrink: float = 0.0) -> float:
 
 
 def blend(old: Vector, new: Vector, share: float) -> Vector:
-    """Return (1 - share) old + share new; with a share of 1, `new` to the last bit."""
+    """Return (1 - share) old + share new; with a share of 1, `new` to the last bit.
+
+    Where both are the same the result is, too.
+    """
     if share == 1.0:
         return new
-    return np.asarray((1.0 - share) * old + share * new, dtype=np.float32)
+    return np.asarray(old + share * (new - old), dtype=np.float32)
 
 
 def weighted_mean(
