@@ -9,7 +9,7 @@ import numpy as np
 from fedorbit.report.replicates import Series, Setting
 from fedorbit.report.runfiles import MethodRecords
 from fedorbit.report.statistics import Curve, Floats, curve
-from fedorbit.results.estimates import METRICS, Estimate, best, estimate
+from fedorbit.results.estimates import COMPETING, Estimate, best, estimate
 
 TRAFFIC = {
     "to_ground_bytes": "to ground",
@@ -112,9 +112,9 @@ def headline_rows(setting: Setting) -> list[HeadlineRow]:
         for number, (row, series) in enumerate(zip(rows, setting.series, strict=True))
         if row.is_finished and series.method != CEILING
     ]
-    winners = {key: best({n: getattr(rows[n], key).mean for n in ranked}, key) for key in METRICS}
+    winners = {key: best({n: getattr(rows[n], key).mean for n in ranked}, key) for key in COMPETING}
     return [
-        replace(row, best=tuple(key for key in METRICS if number in winners[key]))
+        replace(row, best=tuple(key for key in COMPETING if number in winners[key]))
         for number, row in enumerate(rows)
     ]
 

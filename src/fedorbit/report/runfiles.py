@@ -13,7 +13,7 @@ from fedorbit.config.renamed import current_name
 from fedorbit.documents import parse_toml, read_text
 from fedorbit.errors import ConfigError, RunError
 from fedorbit.progress import Progress, SilentProgress
-from fedorbit.results.reading import MethodResults, read_results
+from fedorbit.results.reading import MethodResults, add_hours, read_results
 from fedorbit.simulation.manifest import CONFIG, read_stored, refuse_links
 from fedorbit.simulation.records import STUDY, read_setting
 
@@ -157,6 +157,5 @@ def _variant(variants: Sequence[dict[str, Any]], name: str | None) -> Variant | 
 def _read_method(run: RunFolder, method: str) -> MethodRecords:
     results = read_results(run.path, method)
     round_s = float(run.config.get("schedule", {}).get("round_s", 300.0))
-    for record in results.records:  # those of format 1 have no time
-        record.setdefault("hours", (record["round"] + 1) * round_s / 3600.0)
+    add_hours(results.records, round_s)
     return MethodRecords(results.records, results.summary, run, method)
