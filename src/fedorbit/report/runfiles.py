@@ -42,6 +42,8 @@ class StudyEntry:
     variant: Variant | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Values of the method's parameters that the study names; a default may be among them."""
+    metrics: tuple[str, ...] = ()
+    """What the study's table shows, if its file says so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +136,7 @@ def _study_entry(path: Path) -> StudyEntry:
             published=None if math.isnan(accuracy) else (accuracy, spread),
             variant=_variant(study.get("variants", ()), said.get("variant")),
             parameters=method_parameters(settings, said.get("method", "")),
+            metrics=tuple(map(str, study.get("table", {}).get("metrics", ()))),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return StudyEntry()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fedorbit.results.estimates import COMPETING, Estimate
-from fedorbit.results.numbers import amount, with_deviation
+from fedorbit.results.numbers import NOT_KNOWN, amount, with_deviation
 from fedorbit.results.reading import MethodResults
 from fedorbit.simulation.records import LAST_ROUNDS, Record, mean
 
@@ -95,12 +95,14 @@ METRICS: dict[str, Metric] = {
     "staleness": Metric(
         "staleness",
         _noted("staleness", "mean"),
-        "Staleness: versions that an update is behind as it is aggregated, mean over all updates.",
+        "Staleness: versions that an update is behind as it is aggregated, mean over all updates; "
+        f"{NOT_KNOWN} where none was noted.",
     ),
     "idle_visits": Metric(
         "idle visits",
         _noted("idle_visit", "count"),
-        "Idle visits: contacts of a satellite with the ground in which nothing was exchanged.",
+        "Idle visits: contacts of a satellite with the ground in which nothing was exchanged; "
+        f"{NOT_KNOWN} where none was noted.",
         unit="",
         is_count=True,
     ),
