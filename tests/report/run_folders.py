@@ -1,12 +1,13 @@
 """Run folders written by hand, so that every figure in a report can be worked out."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fedorbit.config import Config
 from fedorbit.config.files import dumps
-from fedorbit.simulation.records import headline, method_folder
+from fedorbit.simulation.records import headline, method_folder, noted
 
 ROUNDS, ORBITS = 12, 3
 EVIL = "<script>alert(1)</script>"
@@ -98,11 +99,12 @@ def write_run(
     seed: int = 0,
     unfinished: tuple[str, ...] = (),
     setting: dict[str, Any] | None = None,
+    notes: dict[str, Sequence[dict[str, Any]]] | None = None,
     **changes: Any,
 ) -> Path:
     """Write a run in which each method has the same accuracy in every round.
 
-    An unfinished method has half of its rounds and no summary.
+    An unfinished method has half of its rounds and no summary. `notes` are by method and round.
     """
     values = {
         "seed": seed,
@@ -119,6 +121,8 @@ def write_run(
         target.mkdir()
         rounds = ROUNDS // 2 if method in unfinished else ROUNDS
         records = [record(t, accuracy) for t in range(rounds)]
+        for one, told in zip(records, (notes or {}).get(method, ()), strict=False):
+            one |= {"noted": told} if told else {}
         lines = "".join(json.dumps(r) + "\n" for r in records)
         (target / "records.jsonl").write_text(lines)
         if method in unfinished:
@@ -128,6 +132,7 @@ def write_run(
             "method": method,
             **headline(records),
             **last,
+            **noted(records),
             "samples_trained": records[-1]["samples_trained"],
             "seconds": 6.0,
             "to_ground_vs_fedavg": 1.0,
@@ -135,6 +140,38 @@ def write_run(
             "provenance": {"fedorbit": "9.9", "commit": "c" * 40 + "+", "cpu": "Abacus 3000"},
         }
         (target / "summary.json").write_text(json.dumps(summary))
+    return folder
+
+
+def note(value: float, count: int = 1) -> dict[str, float]:
+    """What a record says of a number that was noted so often."""
+    return {"count": count, "mean": value, "max": value, "last": value}
+
+
+def visits(lag: float = 0.0) -> list[dict[str, Any]]:
+    """Notes of a method that aggregates in every third round, and is idle in every fourth."""
+    rounds = []
+    for t in range(ROUNDS):
+        told: dict[str, Any] = {}
+        if t % 3 == 1:  # rounds 1, 4, 7, 10
+            told |= {"staleness": note(t + lag, 2), "version": note(float(t // 3 + 1))}
+        if t % 4 == 3:  # rounds 3, 7, 11
+            told["idle_visit"] = note(1.0, 5)
+        rounds.append(told)
+    return rounds
+
+
+def write_space(folder: Path, seeds: tuple[int, ...] = (0,)) -> Path:
+    """Write runs of FedSat, which notes things, and of FedAvg, which notes nothing."""
+    for seed in seeds:
+        accuracies = {"fedsat": 60.0 + seed, "fedavg": 50.0}
+        write_run(
+            folder / f"space-{seed}",
+            accuracies,
+            seed=seed,
+            setting=world(),
+            notes={"fedsat": visits(lag=2.0 * seed)},
+        )
     return folder
 
 

@@ -15,7 +15,7 @@ from fedorbit.report.page import write_page
 from fedorbit.report.replicates import compare
 from fedorbit.report.runfiles import read_runs
 from tests.patience import PATIENCE_S
-from tests.report.run_folders import EVIL, linked_world, world, write_run, write_sweep
+from tests.report.run_folders import EVIL, linked_world, world, write_run, write_space, write_sweep
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -214,3 +214,35 @@ def test_a_parameter_that_was_varied_is_drawn(browser, tmp_path: Path, width: in
     assert "64.5" in plot.locator(".tip").inner_text()
     assert opened.page.evaluate("document.documentElement.scrollWidth") == width
     assert opened.complaints == []
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+def test_what_methods_noted_is_drawn(browser, tmp_path: Path, width: int) -> None:
+    runs = write_space(tmp_path / "runs", seeds=(0, 1))
+    file = write_page(tmp_path / "page.html", compare(read_runs([runs])))
+    opened = Opened(browser, file, width=width)
+    for name in ("staleness", "version", "idle_visit"):
+        plot = opened.chart(name)
+        assert plot.locator("g[data-series]").count() == 1, name  # FedAvg noted nothing
+        assert plot.locator('g[data-series="fedsat"] .curve').count() == 1, name
+        assert "simulated hours" in plot.locator("text").all_text_contents()
+    assert opened.chart("hours").locator(".curve").count() == 2
+    # The main chart is as wide as the page, the others stand in pairs where there is room.
+    widths = [opened.chart(name).bounding_box()["width"] for name in ("hours", "staleness")]
+    assert (widths[0] > 1.8 * widths[1]) is (width == 1200)
+    svg = opened.chart("version").locator("svg").first
+    svg.hover(position={"x": svg.bounding_box()["width"] - 12, "y": 100}, force=True)
+    assert "fedsat" in opened.chart("version").locator(".tip").inner_text()
+    assert "4.0" in opened.chart("version").locator(".tip").inner_text()
+    toggle = opened.page.locator("button.toggle", has_text="fedsat")
+    toggle.focus()
+    opened.page.keyboard.press("Enter")
+    assert opened.chart("staleness").locator("g[data-series]").count() == 0
+    data = opened.page.locator('figure[data-chart="idle_visit"] details')
+    data.locator("summary").focus()
+    opened.page.keyboard.press("Enter")
+    assert data.locator("tbody tr").last.inner_text().split() == ["1.0", "15.0", "±", "0.0"]
+    assert opened.page.evaluate("document.documentElement.scrollWidth") == width
+    assert opened.complaints == []
+    assert opened.requests == [file.as_uri()]
+    save_screenshot(opened, tmp_path, f"notes-{width}")

@@ -8,7 +8,10 @@ from matplotlib.figure import Figure
 from fedorbit.report import paper_figures
 from fedorbit.report.replicates import Comparison, compare
 from fedorbit.report.runfiles import read_runs
-from tests.report.run_folders import world, write_run, write_sweep
+from tests.report.run_folders import ROUNDS, visits, world, write_run, write_space, write_sweep
+
+OF_NOTES = {"staleness", "aggregations", "idle-visits"}
+"""Figures of runs whose methods noted something."""
 
 
 @pytest.fixture
@@ -24,6 +27,11 @@ def swept(tmp_path: Path) -> Comparison:
     return compare(read_runs([write_sweep(tmp_path / "sweep", seeds=(0, 1))]))
 
 
+@pytest.fixture
+def noted(tmp_path: Path) -> Comparison:
+    return compare(read_runs([write_space(tmp_path / "space", seeds=(0, 1))]))
+
+
 def test_every_figure_in_three_formats_and_the_same_bytes_again(
     swept: Comparison, tmp_path: Path
 ) -> None:
@@ -31,7 +39,7 @@ def test_every_figure_in_three_formats_and_the_same_bytes_again(
     second = paper_figures.write_figures(tmp_path / "second", swept)
     assert {p.name for p in first} == {
         f"{name}.{extension}"
-        for name in paper_figures.FIGURES
+        for name in paper_figures.FIGURES.keys() - OF_NOTES
         for extension in ("pdf", "svg", "png")
     }
     for one, other in zip(first, second, strict=True):
@@ -40,8 +48,11 @@ def test_every_figure_in_three_formats_and_the_same_bytes_again(
 
 
 @pytest.mark.parametrize("name", paper_figures.FIGURES)
-def test_figures_fit_a_column_and_can_be_read(swept: Comparison, name: str) -> None:
-    figure = paper_figures.FIGURES[name](swept.settings[0], swept.labels)
+def test_figures_fit_a_column_and_can_be_read(
+    swept: Comparison, noted: Comparison, name: str
+) -> None:
+    shown = noted if name in OF_NOTES else swept
+    figure = paper_figures.FIGURES[name](shown.settings[0], shown.labels)
     assert isinstance(figure, Figure)
     assert figure.get_size_inches()[0] == pytest.approx(3.4)
     sizes = [t.get_fontsize() for t in figure.findobj(lambda a: hasattr(a, "get_fontsize"))]
@@ -51,7 +62,9 @@ def test_figures_fit_a_column_and_can_be_read(swept: Comparison, name: str) -> N
 def test_long_names_stay_inside(tmp_path: Path) -> None:
     for number in range(12):
         name = f"a method of ours number {number} " + "with quite a name " * (number % 3)
-        write_run(tmp_path / str(number), {name: 50.0 + number}, setting=world())
+        write_run(
+            tmp_path / str(number), {name: 50.0 + number}, setting=world(), notes={name: visits()}
+        )
     comparison = compare(read_runs([tmp_path]))
     for name, draw in paper_figures.FIGURES.items():
         figure = draw(comparison.settings[0], comparison.labels)
@@ -81,3 +94,18 @@ def test_series_differ_in_more_than_colour(comparison: Comparison) -> None:
     assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == len(lines) == 2
     assert [line.get_ydata()[0] for line in lines] == [50.5, 60.0]  # means over two seeds
     assert len(figure.axes[0].collections) >= 2  # a band each
+
+
+def test_figures_over_hours(noted: Comparison, tmp_path: Path) -> None:
+    setting, labels = noted.settings[0], noted.labels
+    both = paper_figures.accuracy_hours(setting, labels).axes[0]
+    assert both.get_xlabel() == "time (h)"
+    assert [line.get_xdata()[-1] for line in both.get_lines()] == pytest.approx([ROUNDS / 12] * 2)
+    [line] = paper_figures.staleness(setting, labels).axes[0].get_lines()
+    assert line.get_label() == "fedsat" and line.get_ydata().tolist() == [2.0, 5.0, 8.0, 11.0]
+    figure = paper_figures.aggregations(setting, labels)
+    assert figure.axes[0].get_lines()[0].get_ydata()[-1] == 4.0
+    idle = paper_figures.idle_visits(setting, labels).axes[0]
+    assert idle.get_lines()[0].get_ydata()[-1] == 15.0 and idle.get_ylim()[1] >= 15.0
+    written = {path.name for path in paper_figures.write_figures(tmp_path / "figures", noted)}
+    assert {f"{name}.pdf" for name in OF_NOTES} <= written

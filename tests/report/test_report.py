@@ -12,8 +12,16 @@ import pytest
 from fedorbit.config import load_config
 from fedorbit.errors import RunError
 from fedorbit.report import document, run_links
-from fedorbit.report.curves import against, headline_rows, orbit_accuracies, visible_windows
+from fedorbit.report.curves import (
+    NOTED,
+    against,
+    further_metrics,
+    headline_rows,
+    orbit_accuracies,
+    visible_windows,
+)
 from fedorbit.report.document import MAX_POINTS, page_document
+from fedorbit.report.noted import KINDS, noted_curve, noting
 from fedorbit.report.page import build_page, write_page
 from fedorbit.report.paper_figures import write_figures
 from fedorbit.report.replicates import Comparison, compare
@@ -26,8 +34,10 @@ from tests.report.run_folders import (
     VISIBLE,
     linked_world,
     record,
+    visits,
     world,
     write_run,
+    write_space,
 )
 
 
@@ -373,6 +383,104 @@ def test_an_orbit_that_has_left_has_no_accuracy_in_the_last_round(tmp_path: Path
     path.write_text("".join(json.dumps(row) + "\n" for row in [*before, last]))
     page = build_page(compared(folder))
     assert "fedavg: lowest 40.0, highest 50.0 %" in page  # orbit 2 had 60
+
+
+# --- What methods noted --------------------------------------------------------------------------
+
+
+def order_of_charts(page: str) -> list[str]:
+    return re.findall(r'data-chart="(\w+)"', page)
+
+
+def test_notes_are_curves_over_hours(tmp_path: Path) -> None:
+    [setting] = compared(write_space(tmp_path / "runs", seeds=(0, 1))).settings
+    fedsat = next(s for s in setting.series if s.label == "fedsat")
+    staleness = noted_curve(fedsat, "staleness")
+    # Rounds of 300 s; 1, 4, 7 and 10 have aggregations. Seed 1 lags 2 more: means are t + 1.
+    assert staleness.x == pytest.approx([(t + 1) / 12 for t in (1, 4, 7, 10)])
+    assert staleness.mean.tolist() == [2.0, 5.0, 8.0, 11.0]
+    assert staleness.half == pytest.approx(4 * [12.706 * 2**0.5 / 2**0.5])
+    assert noted_curve(fedsat, "version").mean.tolist() == [0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4]
+    assert noted_curve(fedsat, "idle_visit").mean.tolist() == 3 * [0] + 4 * [5] + 4 * [10] + [15]
+    assert [s.label for s in noting(setting, "staleness")] == ["fedsat"]
+    assert tuple(KINDS) == NOTED
+
+
+def test_what_was_noted_has_charts_and_columns(tmp_path: Path) -> None:
+    comparison = compared(write_space(tmp_path / "runs"))
+    page = build_page(comparison)
+    first = order_of_charts(page)[:6]
+    assert first == ["hours", "staleness", "version", "idle_visit", "accuracy", "spread"]
+    [shown] = embedded(page)["settings"]
+    fedsat = comparison.labels.index("fedsat")
+    assert [c["series"] for c in shown["noted"]["staleness"]["curves"]] == [fedsat]
+    assert shown["noted"]["staleness"]["curves"][0]["x"] == [0.17, 0.42, 0.67, 0.92]
+    assert shown["noted"]["staleness"]["highest"] == pytest.approx(10.5)
+    told = " ".join(Parsed(page).texts)
+    assert "FedAvg hours to 80 % staleness idle visits seeds" in told
+    # (1 + 4 + 7 + 10) / 4 = 5.5; all accuracies are the same, so reached in the first 5 minutes.
+    assert "fedsat 60.0 20.0 12.0 k 1.20 kB 1.00 × 0.1 5.5 15 1" in told
+    assert "fedavg 50.0 20.0 12.0 k 1.20 kB 1.00 × 0.1 – – 1" in told
+    assert "Over the run: fedsat 5.5." in page and "Over the run: fedsat 15." in page
+    assert "Over the run: fedsat 4." in page  # versions
+
+
+def test_an_unfinished_run_shows_what_it_noted_so_far(tmp_path: Path) -> None:
+    folder = write_run(
+        tmp_path / "run", {"fedsat": 50.0}, unfinished=("fedsat",), notes={"fedsat": visits()}
+    )
+    [row] = headline_rows(compared(folder).settings[0])
+    assert row.further["staleness"].mean == 2.5  # of 1 and 4
+    assert row.further["idle_visits"].mean == 5.0
+
+
+def test_without_notes_the_page_is_as_ever(tmp_path: Path) -> None:
+    comparison = compared(write_run(tmp_path / "run", {"fedavg": 50.0}, setting=world()))
+    page = build_page(comparison)
+    assert order_of_charts(page)[:5] == ["accuracy", "spread", "hours", "samples", "bytes"]
+    assert "noted" not in embedded(page)["settings"][0]
+    assert further_metrics(comparison.settings) == []
+
+
+def test_notes_of_another_kind_make_no_chart(tmp_path: Path) -> None:
+    notes = {"fedavg": [{"aggregation_s": {"count": 1, "mean": 3.0, "max": 3.0, "last": 3.0}}]}
+    comparison = compared(write_run(tmp_path / "run", {"fedavg": 50.0}, notes=notes))
+    assert order_of_charts(build_page(comparison))[0] == "accuracy"
+    assert further_metrics(comparison.settings) == []
+
+
+def test_a_study_that_asks_for_hours_and_bytes_has_them(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", {"fedavg": 50.0})
+    metrics = '["accuracy", "hours_to_80", "isl", "staleness"]'
+    (tmp_path / "study.toml").write_text(
+        f'title = "when?"\n[table]\nmetrics = {metrics}\n[[cells]]\nfolder = "a"\n'
+    )
+    comparison = compared(tmp_path)
+    assert further_metrics(comparison.settings) == ["hours_to_80", "isl"]  # no staleness is known
+    page = build_page(comparison)
+    assert order_of_charts(page)[0] == "hours"
+    assert "hours to 80 % inter-satellite seeds" in " ".join(Parsed(page).texts)
+
+
+def test_what_a_variant_sets_with_its_setting_makes_no_series(tmp_path: Path) -> None:
+    low, high = {"altitude_km": 550.0}, {"altitude_km": 2000.0}
+    fleet = {"planes": 3, "satellites_per_plane": 1}
+    period = {"fedasync": {"period_s": 7632.0}}
+    write_run(tmp_path / "low", {"fedasync": 50.0}, constellation={**fleet, **low})
+    write_run(
+        tmp_path / "high", {"fedasync": 60.0}, constellation={**fleet, **high}, methods=period
+    )
+    assert compared(tmp_path).labels == ["fedasync (period_s 7632.0)", "fedasync"]
+    settings = "{ constellation.altitude_km = 2000.0, methods.fedasync.period_s = 7632.0 }"
+    study_file(tmp_path, {"low": "{}", "high": settings}, {"low": "low", "high": "high"})
+    comparison = compared(tmp_path)
+    assert comparison.labels == ["fedasync"]
+    assert [setting.label for setting in comparison.settings] == ["called low", "called high"]
+    # Runs of one setting that differ in it are two series all the same.
+    write_run(tmp_path / "more", {"fedasync": 60.0}, constellation={**fleet, **high})
+    variants = {"low": "{}", "high": settings, "more": "{ constellation.altitude_km = 2000.0 }"}
+    study_file(tmp_path, variants, {"low": "low", "high": "high", "more": "more"})
+    assert len(compared(tmp_path).labels) == 2
 
 
 # --- Names are anybody's text -------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Study files: grids worked out by hand, errors that name the key, and the shipped ones."""
 
+import math
 import tomllib
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from fedorbit.config import load_config
 from fedorbit.errors import ConfigError, FedOrbitError
+from fedorbit.methods import make_method
 from fedorbit.simulation.records import STUDY
 from fedorbit.studies import load_study, shipped_names, write_study
 from tests.studies import small
@@ -330,6 +332,8 @@ SIZES = {
     "paper-so2sat": (12 * 2 * 3, 12 * 2),
     # Values beside the defaults (kappa 4, rho 4, s_e 3, dark 3, smoothing 4), 5 fixed betas, and one
     # run with all defaults.
+    # six methods, three constellations, two partitions; quick: one
+    "space": (6 * 3 * 2 * 3, 6 * 3),
     "sensitivity": ((4 + 4 + 3 + 3 + 4 + 5 + 1) * 2 * 3, (2 + 2 + 1 + 2 + 2 + 3 + 1) * 2),
 }
 
@@ -344,9 +348,43 @@ def test_shipped_studies_expand(name: str) -> None:
     assert (len(full.runs), len(quick.runs)) == SIZES[name]
     assert {cell.config.seed for cell in full.cells} == {0, 1, 2}
     assert {cell.config.data.name for cell in quick.cells} == {"synthetic"}
-    rounds = 400 if name == "paper-resisc45" else 200
+    rounds = 400 if name in ("paper-resisc45", "space") else 200
     assert {cell.config.run.rounds for cell in full.cells} == {rounds}
     assert all(cell.config.schedule.rounds == 400 for cell in full.cells)
+
+
+def test_the_constellations_of_the_space_study_are_those_of_the_presets() -> None:
+    presets = {"paper": "paper", "leo-fl": "kepler-leo-fl", "two-haps": "paper-two-haps"}
+    for cell in load_study("space").cells:
+        assert cell.variant is not None
+        preset = load_config(presets[cell.variant.name])
+        assert cell.config.constellation == preset.constellation
+        assert cell.config.stations == preset.stations
+        assert cell.config.is_routed
+
+
+def test_a_job_of_the_space_study_takes_two_rounds() -> None:
+    for study in (load_study("space"), load_study("space", quick=True)):
+        config = next(c.config for c in study.cells if c.variant and c.variant.name == "paper")
+        images = config.data.synthetic.samples if study.quick else 27_000  # EuroSAT
+        each = images * config.data.share * (1.0 - config.data.test_share) / (5 * 4)
+        assert config.onboard is not None
+        [speed] = config.onboard.samples_per_s
+        job_s = each * config.training.epochs / speed
+        assert job_s == pytest.approx(2 * config.schedule.round_s, rel=0.01)
+
+
+def test_the_space_study_knows_the_period_of_its_high_orbits() -> None:
+    study = load_study("space", seeds=[0], overrides=["method=fedasync"])
+    periods = {}
+    for cell in study.cells:
+        semi_major_km = 6378.137 + cell.config.constellation.altitude_km
+        kepler_s = 2.0 * math.pi * math.sqrt(semi_major_km**3 / 398_600.4418)
+        made = make_method("fedasync", cell.config.methods.get("fedasync", {}))
+        periods[cell.config.constellation.altitude_km] = made.period_s, kepler_s
+    assert len(periods) == 2
+    for given_s, kepler_s in periods.values():
+        assert given_s == pytest.approx(kepler_s, rel=1e-3)
 
 
 def test_every_mechanism_is_ablated_alone() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fedorbit.errors import RunError
+from fedorbit.errors import ConfigError, RunError
 from fedorbit.simulation import runs
-from fedorbit.studies import Study, as_csv, as_json, latex, load_study, markdown, table
+from fedorbit.studies import Study, as_csv, as_json, latex, load_study, markdown, table, write_study
 from tests.studies import small
 
 GRIDS = """
@@ -186,6 +186,125 @@ def test_what_is_no_column_makes_rows(tmp_path: Path) -> None:
     assert [[e.values for e in row.entries[0]] for row in made.rows] == [
         [(60.0,), (20.0,)], [(20.0,), (80.0,)]
     ]  # fmt: skip
+
+
+SPACE = """
+[common]
+method = ["fedsat", "fedavg"]
+partition = ["dirichlet", "pathological"]
+seed = [0, 1]
+variant = ["low", "high"]
+[[variants]]
+name = "low"
+label = "550 km"
+[[variants]]
+name = "high"
+settings = { constellation.altitude_km = 1200.0 }
+[table]
+columns = ["dataset"]
+groups = ["variant", "partition"]
+metrics = ["accuracy", "hours_to_80", "to_ground", "staleness", "idle_visits"]
+"""
+
+
+def fill_space(study: Study, out: Path) -> None:
+    """FedSat has 50 % and is better in the first group, FedAvg has 40 %; in others the reverse."""
+    for cell in study.runs:
+        seed, is_first = cell.config.seed, (cell.value("variant"), cell.value("partition.scheme"))
+        is_sat = cell.method == "fedsat"
+        accuracy = 50.0 if is_sat is (is_first == ("low", "dirichlet")) else 40.0
+        folder = out / cell.slug / cell.method
+        folder.mkdir(parents=True)
+        # Nothing for an hour and a half (seed 0) or two, then all at once; hours are not recorded.
+        found = [
+            {
+                "round": 6 * n + 5, "visible": [], "accuracy": reached, "spread": 1.0,
+                "orbit_accuracy": [reached], "orbit_loss": [1.0], "samples_trained": 10,
+                "to_ground_bytes": 1000, "from_ground_bytes": 0, "isl_bytes": 0,
+                "unlinked_bytes": 0, "epochs": [0], "seconds": 1.0,
+            }
+            for n, reached in enumerate([0.0] * (2 + seed) + [accuracy] * 10)
+        ]  # fmt: skip
+        (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in found))
+        noted = {"staleness": {"count": 2, "mean": 3.0 + 2 * seed, "max": 9.0, "last": 1.0}}
+        if seed == 0:
+            noted["idle_visit"] = {"count": 4, "mean": 1.0, "max": 1.0, "last": 1.0}
+        summary = {
+            "accuracy": accuracy, "spread": 1.0, "rounds": found[-1]["round"] + 1, "seconds": 1.0,
+            "to_ground_bytes": 1500, **({"noted": noted} if is_sat else {}),
+        }  # fmt: skip
+        (folder / "summary.json").write_text(json.dumps(summary))
+
+
+def test_metrics_and_groups_by_hand(tmp_path: Path) -> None:
+    study, out = load_study(small.write_study(tmp_path, SPACE)), tmp_path / "out"
+    fill_space(study, out)
+    made = table(study, out)
+    text = markdown(made)
+    # Hours: 3 x 0.5 and 4 x 0.5, mean 1.75, deviation 0.25 sqrt(2) = 0.4. Staleness 3 and 5.
+    # Idle visits: 4 and none, deviation 2 sqrt(2) = 2.8. FedAvg notes neither.
+    cost, sat = ["1.8 ± 0.4", "1.50 kB ± 0 B"], ["4.0 ± 1.4", "2 ± 2.83"]
+    assert rows_of(text)[:11] == [
+        ["", "accuracy", "hours to 80 %", "to ground", "staleness", "idle visits"],
+        ["*550 km, dirichlet*", "", "", "", "", ""],
+        ["*One global model*", "", "", "", "", ""],
+        ["FedAvg", "40.0 ± 0.0", *cost, "–", "–"],
+        ["*Systems made for space*", "", "", "", "", ""],
+        ["FedSat", "**50.0 ± 0.0**", *cost, *sat],
+        ["*550 km, pathological*", "", "", "", "", ""],
+        ["*One global model*", "", "", "", "", ""],
+        ["FedAvg", "**50.0 ± 0.0**", *cost, "–", "–"],
+        ["*Systems made for space*", "", "", "", "", ""],
+        ["FedSat", "40.0 ± 0.0", *cost, *sat],
+    ]
+    assert [row[0] for row in rows_of(text)[11:]] == [
+        "*high, dirichlet*", "*One global model*", "FedAvg", "*Systems made for space*", "FedSat",
+        "*high, pathological*", "*One global model*", "FedAvg", "*Systems made for space*", "FedSat",
+    ]  # fmt: skip
+    assert "Accuracy in percent, means of the last 10 evaluated rounds" in made.note
+    assert "best of each part in bold" in made.note and "Staleness: versions" in made.note
+    assert r"& accuracy & hours to 80 \% & to ground & staleness & idle visits" in latex(made)
+    numbers = {(n["row"], n["metric"]): n for n in as_json(made)["numbers"]}
+    assert len(numbers) == 2 * 4 * 5
+    idle = numbers["FedSat, 550 km, dirichlet", "idle_visits"]
+    assert (idle["values"], idle["mean"], idle["n"], idle["best"]) == ([4, 0.0], 2.0, 2, False)
+    assert numbers["FedAvg, high, pathological", "staleness"]["mean"] is None
+    rows = list(csv.DictReader(io.StringIO(as_csv(made))))
+    assert [r["mean"] for r in rows if r["metric"] == "hours_to_80"] == ["1.75"] * 8
+
+
+def test_a_run_that_is_not_done_is_counted_in_every_metric(tmp_path: Path) -> None:
+    study, out = load_study(small.write_study(tmp_path, SPACE)), tmp_path / "out"
+    fill_space(study, out)
+    cell = next(c for c in study.cells if c.method == "fedavg" and c.config.seed == 1)
+    (out / cell.slug / "fedavg" / "summary.json").unlink()
+    row = next(row for row in rows_of(markdown(table(study, out))) if row[0] == "FedAvg")
+    assert row == ["FedAvg", "1/2 runs", "1/2 runs", "1/2 runs", "0/2 runs", "0/2 runs"]
+
+
+def test_a_study_folder_keeps_metrics_and_groups(tmp_path: Path) -> None:
+    study = load_study(small.write_study(tmp_path, SPACE))
+    write_study(study, tmp_path / "out")
+    assert load_study(tmp_path / "out").file.table == study.file.table
+    plain = load_study(small.write_study(tmp_path, GRIDS, "plain"))
+    write_study(plain, tmp_path / "plain")
+    text = (tmp_path / "plain" / "study.toml").read_text()
+    assert "metrics" not in text and "groups" not in text
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ('metrics = ["acuracy"]', r"unknown metric 'acuracy' \(did you mean 'accuracy'\?\)"),
+        ('metrics = ["isl", "isl"]', "named twice"),
+        ("metrics = []", "metrics"),
+        ('groups = ["partition"]', "in columns or in groups"),
+        ('groups = ["orbit"]', "unknown axis 'orbit'"),
+    ],
+)
+def test_a_table_that_cannot_be_is_refused(tmp_path: Path, line: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        load_study(small.write_study(tmp_path, f"{GRIDS}\n[table]\n{line}\n"))
 
 
 def test_results_of_another_configuration_are_refused(study: Study, tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from fedorbit.cli.output import (
     print_files,
     print_json,
 )
-from fedorbit.report.curves import HeadlineRow, headline_rows
+from fedorbit.report.curves import HeadlineRow, further_metrics, headline_rows
 from fedorbit.report.page import write_page
 from fedorbit.report.replicates import Comparison, compare
 from fedorbit.report.runfiles import read_runs
+from fedorbit.results.metrics import METRICS
 from fedorbit.results.numbers import amount, ratio, with_deviation
 
 PAGE = "report.html"
@@ -94,6 +95,7 @@ def _document(comparison: Comparison, page: Path, figures: list[Path]) -> dict[s
 
 
 def _print_headline(comparison: Comparison) -> None:
+    further = further_metrics(comparison.settings)
     table = Table(
         "Means of the last ten evaluated rounds, ± standard deviation over seeds",
         [
@@ -104,18 +106,19 @@ def _print_headline(comparison: Comparison) -> None:
             Column("samples", rank=2),
             Column("to ground", rank=2),
             Column("/FedAvg", rank=1),
+            *(Column(METRICS[name].head, rank=4 + n) for n, name in enumerate(further)),
         ],
     )
     for setting in comparison.settings:
         if setting.label:
-            table.add_row(setting.label, "", "", "", "", "", "", style="bold")
+            table.add_row(setting.label, *[""] * (6 + len(further)), style="bold")
         for row in headline_rows(setting):
-            table.add_row(*_cells(row))
+            table.add_row(*_cells(row, further))
         table.add_section()
     table.print()
 
 
-def _cells(row: HeadlineRow) -> tuple[str, ...]:
+def _cells(row: HeadlineRow, further: list[str]) -> tuple[str, ...]:
     return (
         row.series if row.is_finished else f"{row.series} (unfinished)",
         str(len(row.seeds)),
@@ -124,4 +127,5 @@ def _cells(row: HeadlineRow) -> tuple[str, ...]:
         amount(row.samples_trained.mean),
         amount(row.to_ground_bytes.mean, "B"),
         ratio(row.to_ground_vs_fedavg.mean, "x", "-"),
+        *(METRICS[name].printed(row.further[name]) for name in further),
     )

@@ -33,7 +33,7 @@ from fedorbit.config.files import literal
 from fedorbit.config.network import NetworkSection
 from fedorbit.errors import ConfigError, RunError
 from fedorbit.orbits.rings import ring_sentence, rings, unlinked_orbits
-from fedorbit.results.estimates import METRICS
+from fedorbit.results.estimates import COMPETING
 from fedorbit.results.numbers import percent, ratio
 from fedorbit.simulation.records import Record
 from fedorbit.stopping import StopRequested
@@ -228,7 +228,7 @@ class RichRunProgress:
         if self._bar is not None:
             changes: dict[str, Any] = {"completed": t + 1}
             if record is not None:
-                accuracy, spread = (percent(record[key], "-") for key in METRICS)
+                accuracy, spread = (percent(record[key], "-") for key in COMPETING)
                 changes["state"] = (
                     f"accuracy {accuracy} spread {spread} "
                     f"in view: {', '.join(map(str, record['visible'])) or 'none'}"

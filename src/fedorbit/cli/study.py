@@ -336,9 +336,14 @@ def _seed_list(text: str) -> list[int]:
 
 
 def _print_table(made: "StudyTable") -> None:
+    from fedorbit.results.estimates import COMPETING
     from fedorbit.studies.formats import heads, lines
 
-    printed = Table(made.heading, [Column("", left=True), *(Column(head) for head in heads(made))])
+    # On a narrow terminal the last metrics go first; what methods compete in stays.
+    ranks = [0 if name in COMPETING else 1 + n for n, name in enumerate(made.metrics)]
+    columns = zip(heads(made), ranks * len(made.columns), strict=True)
+    numbers = [Column(head, rank=rank) for head, rank in columns]
+    printed = Table(made.heading, [Column("", left=True), *numbers])
     for line in lines(made):
         if line.begins_section:
             printed.add_section()

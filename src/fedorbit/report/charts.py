@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fedorbit.report import onboard
+from fedorbit.report import noted, onboard
 from fedorbit.report.curves import TRAFFIC, begun, headline_rows, visible_windows
 from fedorbit.report.markup import Html, joined, table, tag
 from fedorbit.report.replicates import Setting
@@ -29,8 +29,17 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
     strip = " Shaded: rounds with an orbit in view; darker below: more orbits."
     accuracy = f"Accuracy per round. At the end: {figures_in_words(rows, 'accuracy', ' %')}."
     spread = f"Spread per round. At the end: {figures_in_words(rows, 'spread', ' points')}."
+    by_clock = is_by_clock(setting)
+    caption = "Against simulated hours since the start, %."
+    hours = _chart(
+        "hours", "Accuracy over time", f"{caption}{band if by_clock else ''}",
+        f"Accuracy against simulated hours. {accuracy}",
+        _curve_table(shown["hours"], labels, "hours"),
+    )  # fmt: skip
     parts = [
         tag("h2", setting.label or "Training", tabindex="-1"),
+        hours if by_clock else None,
+        _noted(setting, shown, labels, band),
         _parameters(shown),
         tag(
             "div",
@@ -38,9 +47,7 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
                    _curve_table(shown["accuracy"], labels, "round")),
             _chart("spread", "Spread", "Best minus worst orbit, percentage points.", spread,
                    _curve_table(shown["spread"], labels, "round")),
-            _chart("hours", "Accuracy over time", "Against simulated hours since the start, %.",
-                   f"Accuracy against simulated hours. {accuracy}",
-                   _curve_table(shown["hours"], labels, "hours")),
+            None if by_clock else hours,
             _chart("samples", "Accuracy for computation", "Against samples trained so far, %.",
                    f"Accuracy against samples trained. {accuracy}",
                    _curve_table(shown["samples"], labels, "samples")),
@@ -58,6 +65,30 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
         _onboard(setting, shown),
     ]  # fmt: skip
     return tag("section", *parts, class_="setting", data_setting=number)
+
+
+def is_by_clock(setting: Setting) -> bool:
+    """Return whether accuracy over time is what a setting is about.
+
+    So it is where methods aggregate when they can instead of in rounds, and where a study asks for
+    hours.
+    """
+    runs = [r for s in setting.series for r in s.replicates]
+    asked = any("hours_to_80" in r.run.study.metrics for r in runs)
+    return asked or any(noted.noting(setting, name) for name in noted.KINDS)
+
+
+def _noted(
+    setting: Setting, shown: dict[str, Any], labels: dict[int, str], band: str
+) -> Html | None:
+    """What methods noted about their aggregations, where any did."""
+    charts = []
+    for name, values in shown.get("noted", {}).items():
+        kind, curves = noted.KINDS[name], values["curves"]
+        words = noted.in_words(setting, name)
+        data = _curve_table(curves, labels, "hours")
+        charts.append(_chart(name, kind.heading, f"{kind.caption}{band}", words, data))
+    return tag("div", *charts, class_="grid") if charts else None
 
 
 def _chart(
@@ -89,13 +120,15 @@ def _curve_table(curves: list[dict[str, Any]], labels: dict[int, str], x: str) -
     for curve in curves:
         head += [labels[curve["series"]]] if same_x else [x, labels[curve["series"]]]
     longest = max(len(curve["x"]) for curve in curves)
+    digits = 1 if x == "hours" else 0
     rows = []
     for i in evenly(longest, TABLE_ROWS):
-        row: list[str] = [f"{curves[0]['x'][i]:,.0f}"] if same_x else []
+        row: list[str] = [f"{curves[0]['x'][i]:,.{digits}f}"] if same_x else []
         for curve in curves:
             known = i < len(curve["x"]) and curve["mean"][i] is not None
             text = _with_half(curve, i) if known else NOT_KNOWN
-            row += [text] if same_x else [f"{curve['x'][i]:,.0f}" if known else NOT_KNOWN, text]
+            at = f"{curve['x'][i]:,.{digits}f}" if known else NOT_KNOWN
+            row += [text] if same_x else [at, text]
         rows.append(row)
     return table(head, rows, f"Values against {x}")
 

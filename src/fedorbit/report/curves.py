@@ -1,6 +1,6 @@
 """What is shown of a series: curves over rounds and cost, and the row in the headline table."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -9,7 +9,9 @@ import numpy as np
 from fedorbit.report.replicates import Series, Setting
 from fedorbit.report.runfiles import MethodRecords
 from fedorbit.report.statistics import Curve, Floats, curve
-from fedorbit.results.estimates import METRICS, Estimate, best, estimate
+from fedorbit.results.estimates import COMPETING, Estimate, best, estimate
+from fedorbit.results.metrics import METRICS, values_over_seeds
+from fedorbit.simulation.records import Record
 
 TRAFFIC = {
     "to_ground_bytes": "to ground",
@@ -17,6 +19,12 @@ TRAFFIC = {
     "isl_bytes": "inter-satellite",
     "unlinked_bytes": "without a link",
 }
+FURTHER = ("hours_to_80", "from_ground", "isl", "staleness", "idle_visits")
+"""Metrics that the headline table has where they say something."""
+ASYNCHRONOUS = ("hours_to_80", "staleness", "idle_visits")
+"""Those that it has whenever a method noted something about its aggregations."""
+NOTED = ("staleness", "version", "idle_visit")
+"""What methods note about their aggregations."""
 CEILING = "centralised"
 """Has all data in one place: a bound to compare with, which competes with nobody."""
 
@@ -32,6 +40,21 @@ def against(series: Series, key: str, cost: Sequence[str]) -> Curve:
     rounds = rounds_of(series.replicates)
     spent = curve(rounds, _values(series.replicates, rounds, cost)).mean
     return curve(spent, _values(series.replicates, rounds, [key]))
+
+
+def over_hours(series: Series, of: Callable[[Sequence[Record]], Sequence[float]]) -> Curve:
+    """Mean over seeds of any number per record, over simulated time; `of` gives those of a seed.
+
+    Rounds of which no seed has a number (NaN) are left out, so that a line leads over them.
+    """
+    rounds = rounds_of(series.replicates)
+    values = np.full((len(series.replicates), len(rounds)), np.nan)
+    for row, replicate in zip(values, series.replicates, strict=True):
+        places = np.searchsorted(rounds, [record["round"] for record in replicate.records])
+        row[places] = of(replicate.records)
+    hours = curve(rounds, _values(series.replicates, rounds, ["hours"])).mean
+    known = np.isfinite(values).any(axis=0)
+    return curve(hours[known], values[:, known])
 
 
 def orbit_accuracies(series: Series) -> tuple[Floats, Floats]:
@@ -89,6 +112,8 @@ class HeadlineRow:
     samples_trained: Estimate
     to_ground_bytes: Estimate
     to_ground_vs_fedavg: Estimate
+    further: dict[str, Estimate]
+    """The metrics of FURTHER; of nothing where the runs have no such number."""
     published: tuple[float, float] | None = None
     """Accuracy and spread as others published them."""
     best: tuple[str, ...] = ()
@@ -112,14 +137,29 @@ def headline_rows(setting: Setting) -> list[HeadlineRow]:
         for number, (row, series) in enumerate(zip(rows, setting.series, strict=True))
         if row.is_finished and series.method != CEILING
     ]
-    winners = {key: best({n: getattr(rows[n], key).mean for n in ranked}, key) for key in METRICS}
+    winners = {key: best({n: getattr(rows[n], key).mean for n in ranked}, key) for key in COMPETING}
     return [
-        replace(row, best=tuple(key for key in METRICS if number in winners[key]))
+        replace(row, best=tuple(key for key in COMPETING if number in winners[key]))
         for number, row in enumerate(rows)
     ]
 
 
+def further_metrics(settings: Sequence[Setting]) -> list[str]:
+    """Choose what the headline table shows beside its own columns.
+
+    That is what the runs' study asks for, and what tells asynchronous methods apart where there
+    are some; of these what is known of any series.
+    """
+    rows = [row for setting in settings for row in headline_rows(setting)]
+    runs = [r for setting in settings for s in setting.series for r in s.replicates]
+    asked = {name for r in runs for name in r.run.study.metrics}
+    if any(name in r.noted for r in runs for name in NOTED):
+        asked |= set(ASYNCHRONOUS)
+    return [n for n in FURTHER if n in asked and any(r.further[n].n for r in rows)]
+
+
 def _row(series: Series) -> HeadlineRow:
+    begun_runs = [replicate for replicate in series.replicates if replicate.records]
     figures = [replicate.figures for replicate in series.replicates if replicate.records]
 
     def over_seeds(key: str) -> Estimate:
@@ -136,6 +176,7 @@ def _row(series: Series) -> HeadlineRow:
         samples_trained=over_seeds("samples_trained"),
         to_ground_bytes=over_seeds("to_ground_bytes"),
         to_ground_vs_fedavg=over_seeds("to_ground_vs_fedavg"),
+        further={name: estimate(values_over_seeds(METRICS[name], begun_runs)) for name in FURTHER},
         published=next(filter(None, (r.run.study.published for r in series.replicates)), None),
     )
 

@@ -15,6 +15,7 @@ from fedorbit.report.curves import (
     per_round,
     visible_windows,
 )
+from fedorbit.report.noted import noted_values
 from fedorbit.report.onboard import onboard_values
 from fedorbit.report.replicates import Comparison, Setting
 from fedorbit.report.run_links import run_links
@@ -78,6 +79,7 @@ def chart_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any]:
         curves["traffic"].append({"series": index, **traffic})
     windows = visible_windows(setting)
     onboard = onboard_values(setting, labels, _thin)
+    noted = noted_values(setting, labels, _thin)
     found = sweeps(setting)
     return {
         "sweeps": [_sweep_values(sweep) for sweep in found[:MOST_SWEEPS]],
@@ -87,6 +89,7 @@ def chart_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any]:
         "in_view": windows and [sum(end - begin for begin, end in row) for row in windows],
         **curves,
         **({"onboard": onboard} if onboard else {}),
+        **({"noted": noted} if noted else {}),
     }
 
 
@@ -108,7 +111,7 @@ def _thin(index: int, full: Curve) -> dict[str, Any]:
     half = full.half[kept]
     return {
         "series": index,
-        "x": _plain(full.x[kept], 1),
+        "x": _plain(full.x[kept], 2),
         "mean": _plain(full.mean[kept], 2),
         "half": _plain(half, 2) if np.isfinite(half).any() else None,
     }

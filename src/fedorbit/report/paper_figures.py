@@ -21,6 +21,7 @@ from fedorbit.report.curves import (
     per_round,
     visible_windows,
 )
+from fedorbit.report.noted import highest, noted_curve, noting
 from fedorbit.report.orbit_figures import land_rings
 from fedorbit.report.replicates import Comparison, Setting
 from fedorbit.report.statistics import Curve, evenly
@@ -95,6 +96,24 @@ def accuracy_bytes(setting: Setting, labels: list[str]) -> Figure:
     """Draw accuracy against bytes over ground-station links."""
     cost = ["to_ground_bytes", "from_ground_bytes"]
     return _over_cost(setting, labels, cost, 1e6, "ground-station traffic (MB)")
+
+
+@style.paper
+def staleness(setting: Setting, labels: list[str]) -> Figure | None:
+    """Draw how far updates are behind as they are aggregated, where methods noted it."""
+    return _noted(setting, labels, "staleness", "staleness (versions)")
+
+
+@style.paper
+def aggregations(setting: Setting, labels: list[str]) -> Figure | None:
+    """Draw the number of aggregations so far, where methods noted it."""
+    return _noted(setting, labels, "version", "aggregations")
+
+
+@style.paper
+def idle_visits(setting: Setting, labels: list[str]) -> Figure | None:
+    """Draw the number of contacts without an exchange so far, where methods noted it."""
+    return _noted(setting, labels, "idle_visit", "idle visits")
 
 
 @style.paper
@@ -288,6 +307,9 @@ FIGURES: dict[str, Callable[[Setting, list[str]], Figure | None]] = {
     "accuracy-hours": accuracy_hours,
     "accuracy-samples": accuracy_samples,
     "accuracy-bytes": accuracy_bytes,
+    "staleness": staleness,
+    "aggregations": aggregations,
+    "idle-visits": idle_visits,
     "orbits": orbits,
     "contacts": contacts,
     "map": ground_map,
@@ -327,7 +349,23 @@ def _over_cost(
     return figure
 
 
-def _line(axes: Axes, number: int, label: str, curve: Curve) -> None:
+def _noted(setting: Setting, labels: list[str], name: str, axis: str) -> Figure | None:
+    curves = {series.label: noted_curve(series, name) for series in noting(setting, name)}
+    if not curves:
+        return None
+    figure = style.new_figure(COLUMN_IN, 2.3)
+    axes = figure.subplots()
+    top = highest(list(curves.values()))
+    for label, one in curves.items():
+        _line(axes, labels.index(label), label, one, top)
+    axes.set(xlabel="time (h)", ylabel=axis, ylim=(0, top))
+    axes.set_xlim(left=0)
+    _plain_frame(axes)
+    _legend_below(figure, axes)
+    return figure
+
+
+def _line(axes: Axes, number: int, label: str, curve: Curve, top: float = 100.0) -> None:
     every = max(1, len(curve.x) // 8)
     axes.plot(
         curve.x, curve.mean, color=style.colour(number), linestyle=LINES[number % len(LINES)],
@@ -336,8 +374,8 @@ def _line(axes: Axes, number: int, label: str, curve: Curve) -> None:
     )  # fmt: skip
     known = np.isfinite(curve.half)
     if known.any():
-        low = np.clip(curve.mean - curve.half, 0, 100)
-        high = np.clip(curve.mean + curve.half, 0, 100)
+        low = np.clip(curve.mean - curve.half, 0, top)
+        high = np.clip(curve.mean + curve.half, 0, top)
         colour = style.colour(number)
         axes.fill_between(curve.x, low, high, where=known, color=colour, alpha=0.18, linewidth=0)
 

@@ -83,12 +83,22 @@ def compare(methods: Sequence[MethodRecords]) -> Comparison:
         )
         for name in {m.method for m in methods}
     }
+    setting_of = {
+        run: name_values(flat[run], setting_keys) or _without(setting_keys) for run in runs
+    }
     found: dict[str, dict[str, list[MethodRecords]]] = {}
     notes = []
     for method in methods:
-        setting = name_values(flat[method.run], setting_keys) or _without(setting_keys)
+        setting = setting_of[method.run]
         parameters = method_parameters(flat[method.run], method.method)
-        own = name_values(parameters, parameter_keys[method.method])
+        peers = [
+            method_parameters(flat[m.run], m.method)
+            for m in methods
+            if m.method == method.method and setting_of[m.run] == setting
+        ]
+        implied = _implied(method, parameter_keys[method.method], peers)
+        telling = [key for key in parameter_keys[method.method] if key not in implied]
+        own = name_values(parameters, telling)
         series = f"{method.method} ({own})" if own else method.method
         replicates = found.setdefault(setting, {}).setdefault(series, [])
         twin = next((r for r in replicates if r.run.seed == method.run.seed), None)
@@ -104,6 +114,20 @@ def compare(methods: Sequence[MethodRecords]) -> Comparison:
         )
     settings = _named(found, setting_keys)
     return Comparison(settings, (*notes, *_unfinished(methods), *_without_world(runs)))
+
+
+def _implied(
+    method: MethodRecords, keys: Sequence[str], peers: Sequence[Mapping[str, Any]]
+) -> set[str]:
+    """Parameters that a variant sets with all else of a setting, such as the period of its orbits.
+
+    The variant's name tells them, unless runs of the method differ in them within the setting.
+    """
+    variant = method.run.study.variant
+    if variant is None or variant.of_method:
+        return set()
+    own = {key for key in keys if f"methods.{method.method}.{key}" in variant.keys}
+    return own - set(_differing(peers))
 
 
 def _named(

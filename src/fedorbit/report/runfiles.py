@@ -13,7 +13,7 @@ from fedorbit.config.renamed import current_name
 from fedorbit.documents import parse_toml, read_text
 from fedorbit.errors import ConfigError, RunError
 from fedorbit.progress import Progress, SilentProgress
-from fedorbit.results.reading import MethodResults, read_results
+from fedorbit.results.reading import MethodResults, add_hours, read_results
 from fedorbit.simulation.manifest import CONFIG, read_stored, refuse_links
 from fedorbit.simulation.records import STUDY, read_setting
 
@@ -42,6 +42,8 @@ class StudyEntry:
     variant: Variant | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Values of the method's parameters that the study names; a default may be among them."""
+    metrics: tuple[str, ...] = ()
+    """What the study's table shows, if its file says so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +136,7 @@ def _study_entry(path: Path) -> StudyEntry:
             published=None if math.isnan(accuracy) else (accuracy, spread),
             variant=_variant(study.get("variants", ()), said.get("variant")),
             parameters=method_parameters(settings, said.get("method", "")),
+            metrics=tuple(map(str, study.get("table", {}).get("metrics", ()))),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return StudyEntry()
@@ -157,6 +160,5 @@ def _variant(variants: Sequence[dict[str, Any]], name: str | None) -> Variant | 
 def _read_method(run: RunFolder, method: str) -> MethodRecords:
     results = read_results(run.path, method)
     round_s = float(run.config.get("schedule", {}).get("round_s", 300.0))
-    for record in results.records:  # those of format 1 have no time
-        record.setdefault("hours", (record["round"] + 1) * round_s / 3600.0)
+    add_hours(results.records, round_s)
     return MethodRecords(results.records, results.summary, run, method)

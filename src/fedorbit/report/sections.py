@@ -1,9 +1,12 @@
 """The parts of the page around its charts: notes, results, switches, provenance."""
 
-from fedorbit.report.curves import HeadlineRow, headline_rows
+from collections.abc import Sequence
+
+from fedorbit.report.curves import HeadlineRow, further_metrics, headline_rows
 from fedorbit.report.markup import Html, joined, scrolling, table, tag
 from fedorbit.report.replicates import Comparison
 from fedorbit.results.estimates import Estimate
+from fedorbit.results.metrics import METRICS
 from fedorbit.results.numbers import NOT_KNOWN, amount, percent, ratio
 
 SHOWN_NOTES = 5
@@ -36,17 +39,19 @@ def notes(comparison: Comparison) -> Html | None:
 def headline(comparison: Comparison) -> Html:
     """Build the table of final figures, setting by setting."""
     several = len(comparison.settings) > 1
+    further = further_metrics(comparison.settings)
+    columns = (*COLUMNS[:-1], *(METRICS[name].head for name in further), COLUMNS[-1])
     groups = []
     for setting in comparison.settings:
-        rows = [_headline_row(row, comparison) for row in headline_rows(setting)]
+        rows = [_headline_row(row, comparison, further) for row in headline_rows(setting)]
         if several:
             name = tag(
-                "th", setting.label, class_="setting", colspan=len(COLUMNS), scope="rowgroup"
+                "th", setting.label, class_="setting", colspan=len(columns), scope="rowgroup"
             )
             rows.insert(0, tag("tr", name))
         groups.append(tag("tbody", *rows))
     caption = "Final figures per method"
-    heads = (tag("th", name, scope="col") for name in COLUMNS)
+    heads = (tag("th", name, scope="col") for name in columns)
     built = tag(
         "table", tag("thead", tag("tr", *heads)), *groups, aria_label=caption, id="headline"
     )
@@ -55,6 +60,9 @@ def headline(comparison: Comparison) -> Html:
         "the best orbit minus the worst; both are means of the last ten evaluated rounds, "
         "± standard deviation over seeds. Bold is best among finished methods"
         + (", the centralised bound left out." if "centralised" in comparison.labels else ".")
+    )
+    explained += "".join(
+        f" {METRICS[name].explained}" for name in further if METRICS[name].explained
     )
     if any(row.published for setting in comparison.settings for row in headline_rows(setting)):
         explained += " Published values are those of the study that the runs belong to."
@@ -136,7 +144,7 @@ def provenance(comparison: Comparison) -> Html:
     )
 
 
-def _headline_row(row: HeadlineRow, comparison: Comparison) -> Html:
+def _headline_row(row: HeadlineRow, comparison: Comparison, further: Sequence[str]) -> Html:
     name = tag("th", _key(comparison.labels.index(row.series)), row.series, scope="row")
     if not row.is_finished:
         name = tag(
@@ -153,6 +161,7 @@ def _headline_row(row: HeadlineRow, comparison: Comparison) -> Html:
         tag("td", amount(row.samples_trained.mean)),
         tag("td", amount(row.to_ground_bytes.mean, "B")),
         tag("td", ratio(row.to_ground_vs_fedavg.mean)),
+        *(tag("td", METRICS[name].printed(row.further[name])) for name in further),
         tag("td", len(row.seeds)),
         data_series=row.series,
     )

@@ -9,7 +9,7 @@ from fedorbit.simulation.records import mean
 
 BEST = {"accuracy": max, "spread": min}
 """The figures in which methods compete, and what chooses the best."""
-METRICS = tuple(BEST)
+COMPETING = tuple(BEST)
 DECIMALS = 1
 """Of a percentage, as printed."""
 

@@ -1,5 +1,6 @@
 """What a method has left in its run's folder, with every file compared to what the run wrote."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from fedorbit.simulation.records import (
     headline,
     method_folder,
     method_id,
+    noted,
     read_records,
     read_setting,
     read_summary,
@@ -43,6 +45,19 @@ class MethodResults:
         }
         return {**headline(self.records), **spent, "rounds": self.rounds_done}
 
+    @property
+    def noted(self) -> dict[str, dict[str, float]]:
+        """What the method noted over the run, or so far, by name."""
+        found = noted(self.records) if self.summary is None else self.summary
+        told: dict[str, dict[str, float]] = found.get("noted", {})
+        return told
+
+
+def add_hours(records: Sequence[Record], round_s: float) -> None:
+    """Give records of earlier versions, which have none, the hours at the end of their round."""
+    for record in records:
+        record.setdefault("hours", (record["round"] + 1) * round_s / 3600.0)
+
 
 def read_results(run: Path, method: str) -> MethodResults:
     """Read what a method has left so far; a method that has not begun has left nothing.
@@ -59,11 +74,17 @@ def read_results(run: Path, method: str) -> MethodResults:
     return MethodResults(records, summary)
 
 
-def finished(run: Path, method: str) -> dict[str, Any] | None:
-    """Return a method's summary if it is finished, and if the files of its run are whole."""
+def finished(run: Path, method: str, with_records: bool = True) -> MethodResults | None:
+    """Return a method's results if it is finished, and if the files of its run are whole.
+
+    Where nothing asks for its records, a run of format 1, which cannot be checked, may lack them.
+    """
     summary = read_summary(method_folder(run, method))
-    if summary is not None and read_manifest(run) is not None:
+    if summary is None:
+        return None
+    if read_manifest(run) is not None:
         refuse_links(run)
         read_setting(run)
-        read_results(run, method)
-    return summary
+    elif not with_records:
+        return MethodResults([], summary)
+    return read_results(run, method)

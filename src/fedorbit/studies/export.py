@@ -108,4 +108,4 @@ def _answers(folder: Path, cell: Cell) -> bool:
     stored = stored_config(folder)
     if differing_keys(stored, with_backend_of(stored, cell.config)):
         return False
-    return finished(folder, cell.method) is not None
+    return finished(folder, cell.method, with_records=False) is not None

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedorbit.methods.base import Family
-from fedorbit.results.estimates import DECIMALS, METRICS
-from fedorbit.results.numbers import percent, with_deviation
+from fedorbit.results.estimates import DECIMALS
+from fedorbit.results.metrics import Metric
+from fedorbit.results.numbers import NOT_KNOWN, percent
 from fedorbit.studies.tables import Entry, StudyTable
 
 LATEX = {
@@ -41,17 +42,24 @@ def lines(table: StudyTable) -> list[Line]:
     """Return what every format prints; published values stand below ours, with the difference."""
     several = len(table.seeds) > 1
     found: list[Line] = []
-    before: tuple[str, bool, int] | None = None
+    kinds = table.kinds * len(table.columns)
+    before: tuple[str, str, bool, int] | None = None
     for row in table.rows:
-        entries = [e for pair in row.entries for e in (pair or (None, None))]
-        section = row.family, row.reference, row.section
+        entries = [e for of in row.entries for e in (of or (None,) * len(table.metrics))]
+        section = row.group, row.family, row.reference, row.section
         begins = before is not None and section != before
-        if len(table.families) > 1 and (before is None or row.family != before[0]):
-            blank = tuple(("", False) for _ in entries)
+        blank = tuple(("", False) for _ in entries)
+        if row.group and (before is None or row.group != before[0]):
+            found.append(Line(row.group, blank, begins, heading=True))
+            begins = False
+        if len(table.families) > 1 and (before is None or section[:2] != before[:2]):
             found.append(Line(FAMILY_NAMES[row.family], blank, begins, heading=True))
             begins = False
         before = section
-        cells = tuple((_text(e, several), e is not None and e.best) for e in entries)
+        cells = tuple(
+            (_text(e, metric, several), e is not None and e.best)
+            for e, metric in zip(entries, kinds, strict=True)
+        )
         found.append(Line(row.label, cells, begins))
         if any(e is not None and e.published is not None for e in entries):
             cells = tuple((_published(e), False) for e in entries)
@@ -61,7 +69,7 @@ def lines(table: StudyTable) -> list[Line]:
 
 def heads(table: StudyTable) -> list[str]:
     """Return the head of every column of numbers."""
-    return [" ".join((*column, metric)) for column in table.columns for metric in METRICS]
+    return [" ".join((*column, kind.head)) for column in table.columns for kind in table.kinds]
 
 
 def markdown(table: StudyTable) -> str:
@@ -82,7 +90,8 @@ def markdown(table: StudyTable) -> str:
 def latex(table: StudyTable) -> str:
     """Write a table for a paper; needs the package booktabs."""
     groups = [" ".join(column) for column in table.columns]
-    width = len(METRICS)
+    width = len(table.metrics)
+    names = [escape(kind.head) for kind in table.kinds]
     spans = [(2 + i * width, 1 + (i + 1) * width) for i in range(len(groups))]
     out = [
         "% Needs \\usepackage{booktabs}.",
@@ -96,7 +105,7 @@ def latex(table: StudyTable) -> str:
         spanned = (rf"\multicolumn{{{width}}}{{c}}{{{escape(group)}}}" for group in groups)
         out.append("    & " + " & ".join(spanned) + r" \\")
         out.append("    " + " ".join(rf"\cmidrule(lr){{{a}-{b}}}" for a, b in spans))
-    out += ["    & " + " & ".join(METRICS * len(groups)) + r" \\", r"    \midrule"]
+    out += ["    & " + " & ".join(names * len(groups)) + r" \\", r"    \midrule"]
     for line in lines(table):
         out += [r"    \midrule"] if line.begins_section else []
         cells = (
@@ -112,11 +121,11 @@ def tidy(table: StudyTable) -> list[dict[str, Any]]:
     """Return one flat record per number, with all digits."""
     records = []
     for row in table.rows:
-        for column, pair in zip(table.columns, row.entries, strict=True):
-            for metric, entry in zip(METRICS, pair or (), strict=pair is not None):
+        for column, entries in zip(table.columns, row.entries, strict=True):
+            for metric, entry in zip(table.metrics, entries or (), strict=entries is not None):
                 records.append(
                     {
-                        "row": row.label,
+                        "row": row.full_label,
                         "column": " ".join(column) or " ".join(table.fixed),
                         "metric": metric,
                         "n": len(entry.values),
@@ -161,13 +170,15 @@ def escape(text: str) -> str:
     return "".join(LATEX.get(character, character) for character in text)
 
 
-def _text(entry: Entry | None, several_n: bool) -> str:
+def _text(entry: Entry | None, metric: Metric, several_n: bool) -> str:
     if entry is None:
         return ""
+    if entry.unknown:
+        return NOT_KNOWN
     if not entry.complete:
         return f"{len(entry.values)}/{entry.expected} runs"
     n = f" (n={entry.expected})" if several_n else ""
-    return f"{with_deviation(entry.over_seeds)}{n}"
+    return f"{metric.printed(entry.over_seeds)}{n}"
 
 
 def _published(entry: Entry | None) -> str:

@@ -1,13 +1,14 @@
 """What a study file may say."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from fedorbit.config.explain import nearest
 from fedorbit.config.files import flat_settings
 from fedorbit.config.schema import Section
+from fedorbit.results.metrics import DEFAULT, METRICS
 
 SHORT = {
     "method": "run.method",
@@ -58,10 +59,42 @@ class TableSection(Section):
         description="methods that are shown below a line and do not compete for the best value",
     )
 
-    @field_validator("columns")
+    groups: tuple[str, ...] = Field(
+        (),
+        strict=False,
+        description="axes whose values have rows of their own below a heading, and compete apart",
+    )
+    metrics: tuple[str, ...] = Field(
+        DEFAULT,
+        min_length=1,
+        strict=False,
+        description=f"what every column shows, among {', '.join(METRICS)}",
+    )
+
+    @field_validator("columns", "groups")
     @classmethod
     def _are_axes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(axis_key(name) for name in value)
+
+    @field_validator("metrics")
+    @classmethod
+    def _are_metrics(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if name not in METRICS:
+                raise ValueError(
+                    f"unknown metric {name!r}{nearest(name, METRICS)}; known are "
+                    f"{', '.join(METRICS)}"
+                )
+        if len(set(value)) < len(value):
+            raise ValueError(f"a metric is named twice: {list(value)}")
+        return value
+
+    @model_validator(mode="after")
+    def _columns_are_no_groups(self) -> Self:
+        twice = [axis for axis in self.groups if axis in self.columns]
+        if twice:
+            raise ValueError(f"{', '.join(twice)} must be in columns or in groups, not in both")
+        return self
 
 
 class ResourcesSection(Section):

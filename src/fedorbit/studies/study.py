@@ -16,7 +16,7 @@ from fedorbit.errors import ConfigError, RunError
 from fedorbit.files import replacing
 from fedorbit.simulation.records import STUDY
 from fedorbit.studies.grid import Cell, expand
-from fedorbit.studies.schema import DATASET, SEED, StudyFile, axis_key
+from fedorbit.studies.schema import DATASET, SEED, StudyFile, TableSection, axis_key
 
 QUICK_SETTINGS = {
     "data.synthetic.samples": 2000,
@@ -131,13 +131,20 @@ def write_study(study: Study, folder: Path) -> None:
         lines += _table_lines("[[grid]]", axes)
     for variant in file.variants:
         lines += _table_lines("[[variants]]", variant.model_dump(exclude_none=True))
-    lines += _table_lines("[table]", file.table.model_dump())
+    lines += _table_lines("[table]", _table_entries(file.table))
     lines += _table_lines("[resources]", file.resources.model_dump())
     lines += _table_lines("[published]", file.published)
     for described in [*_cells(study), *_cells_of_other_runs(study, folder)]:
         lines += _table_lines("[[cells]]", described)
     with replacing(folder / STUDY) as partial:
         partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _table_entries(table: TableSection) -> dict[str, Any]:
+    """Return the keys of the table; the later ones only where they say something."""
+    defaults = table.model_dump(exclude_defaults=True)
+    later = ("groups", "metrics")
+    return {k: v for k, v in table.model_dump().items() if k not in later or k in defaults}
 
 
 def _cells(study: Study) -> Iterator[dict[str, Any]]:

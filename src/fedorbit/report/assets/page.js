@@ -46,6 +46,9 @@ const DRAW = {
   similarity: drawSimilarity,
   traffic: drawTraffic,
   onboard: (place, setting) => onBoard(place, setting, setting.onboard.time, setting.onboard.highest_s, setting.onboard.round_s),
+  staleness: (place, setting) => overHours(place, setting.noted.staleness),
+  version: (place, setting) => overHours(place, setting.noted.version),
+  idle_visit: (place, setting) => overHours(place, setting.noted.idle_visit),
   charge: (place, setting) => onBoard(place, setting, setting.onboard.charge, 100, null),
 };
 
@@ -60,6 +63,10 @@ function onBoard(place, setting, rows, yMax, limit) {
 
 function overCost(place, rows, xLabel, xName) {
   lineChart(place, { curves: labelled(rows), xLabel, xName, xMax: highest(rows), yMax: 100, shares: null });
+}
+
+function overHours(place, { curves, highest: yMax }) {
+  lineChart(place, { curves: labelled(curves), xLabel: "simulated hours", xName: "hours", xMax: highest(curves), yMax, shares: null });
 }
 
 function drawSweep(place, setting) {

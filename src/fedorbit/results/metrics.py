@@ -1,0 +1,117 @@
+"""What a table may show of a method's run: one number of each kind, and how it is printed.
+
+Study tables and the report take their numbers from here. `accuracy` and `spread` are what methods
+compete in; the others say what that took and how it came about, and none of them is marked as the
+best: a method that learns little reaches most of it early, and one that sends nothing sends least.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fedorbit.results.estimates import COMPETING, Estimate
+from fedorbit.results.numbers import NOT_KNOWN, amount, with_deviation
+from fedorbit.results.reading import MethodResults
+from fedorbit.simulation.records import LAST_ROUNDS, Record, mean
+
+DEFAULT = COMPETING
+REACHED = 0.8
+"""Share of the final accuracy at which the hours are counted."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One kind of number."""
+
+    head: str
+    """How a table calls it."""
+    of: Callable[[MethodResults], float | None]
+    """Its value in a run that is finished; None where the run has none."""
+    explained: str = ""
+    """A sentence for the note below a table."""
+    unit: str | None = None
+    """Of an amount, which is printed with a prefix; None for plain numbers with one decimal."""
+    needs_records: bool = False
+    is_count: bool = False
+    """Whether a run that noted none of it had none, where another run of the method noted some."""
+
+    def printed(self, value: Estimate) -> str:
+        """Write mean ± standard deviation over the seeds."""
+        if self.unit is None:
+            return with_deviation(value)
+        told = amount(value.mean, self.unit)
+        return told if value.std is None else f"{told} ± {amount(value.std, self.unit)}"
+
+
+def hours_to(records: Sequence[Record], accuracy: float | None, share: float) -> float | None:
+    """Simulated hours until a share of an accuracy is reached to stay; None if it never is.
+
+    That is the end of the first evaluated round whose own accuracy is at least that share, and the
+    mean of which with the evaluated rounds that follow, ten in all, is so too. Of a run's headline
+    accuracy, which is the mean of its last ten, there always is one.
+    """
+    if accuracy is None:
+        return None
+    for place, record in enumerate(records):
+        following = mean([r["accuracy"] for r in records[place : place + LAST_ROUNDS]])
+        both = (record["accuracy"], following)
+        if all(value is not None and value >= share * accuracy for value in both):
+            return float(record["hours"])
+    return None
+
+
+def _figure(key: str) -> Callable[[MethodResults], float | None]:
+    return lambda results: results.figures.get(key)
+
+
+def _noted(name: str, key: str) -> Callable[[MethodResults], float | None]:
+    return lambda results: results.noted.get(name, {}).get(key)
+
+
+def _hours_to_reached(results: MethodResults) -> float | None:
+    return hours_to(results.records, results.figures["accuracy"], REACHED)
+
+
+METRICS: dict[str, Metric] = {
+    "accuracy": Metric("accuracy", _figure("accuracy")),
+    "spread": Metric("spread", _figure("spread")),
+    "hours_to_80": Metric(
+        f"hours to {100 * REACHED:.0f} %",
+        _hours_to_reached,
+        f"Hours to {100 * REACHED:.0f} %: simulated hours until the accuracy reaches that share of "
+        f"its final value, and holds it in the mean of {LAST_ROUNDS} evaluated rounds.",
+        needs_records=True,
+    ),
+    "samples": Metric(
+        "samples", _figure("samples_trained"), "Samples: trained, once per gradient.", unit=""
+    ),
+    "to_ground": Metric("to ground", _figure("to_ground_bytes"), unit="B"),
+    "from_ground": Metric("from ground", _figure("from_ground_bytes"), unit="B"),
+    "isl": Metric(
+        "inter-satellite",
+        _figure("isl_bytes"),
+        "Inter-satellite: bytes of all hops between satellites.",
+        unit="B",
+    ),
+    "staleness": Metric(
+        "staleness",
+        _noted("staleness", "mean"),
+        "Staleness: versions that an update is behind as it is aggregated, mean over all updates; "
+        f"{NOT_KNOWN} where none was noted.",
+    ),
+    "idle_visits": Metric(
+        "idle visits",
+        _noted("idle_visit", "count"),
+        "Idle visits: contacts of a satellite with the ground in which nothing was exchanged; "
+        f"{NOT_KNOWN} where none was noted.",
+        unit="",
+        is_count=True,
+    ),
+}
+
+
+def values_over_seeds(metric: Metric, runs: Sequence[MethodResults]) -> list[float | None]:
+    """Return a metric of every seed of a method."""
+    found = [metric.of(results) for results in runs]
+    if metric.is_count and any(value is not None for value in found):
+        return [0.0 if value is None else value for value in found]
+    return found
