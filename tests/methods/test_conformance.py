@@ -4,6 +4,7 @@ from examples.fedsat_like import FedSatLike
 from examples.trimmed_mean import TrimmedMean
 
 from fedorbit.methods import METHODS, make_method
+from fedorbit.methods.alanine import Alanine
 from fedorbit.methods.apfl import APFL
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
@@ -134,6 +135,14 @@ class TestFedOrbitWithoutMechanisms(MethodConformance):
 class TestFedOrbitByTorch(MethodConformance):
     method = FedOrbit()
     backend = "torch"
+
+
+class TestAlanine(MethodConformance):
+    method = Alanine(warm_up=1, prune_every=2, prune_until=4)
+
+
+class TestAlanineOfSatellites(MethodConformance):
+    method = Alanine(unit="satellite", personal=False, peers=2, warm_up=2, prune_every=1)
 
 
 class TestAPFLByTorch(MethodConformance):

@@ -116,17 +116,24 @@ class Now:
         """
         return self.fleet.topology.window(self.t, a, b, seconds)
 
-    def ways(self, sources: int | Sequence[int], start_s: float | Floats | None = None) -> Ways:
+    def ways(
+        self,
+        sources: int | Sequence[int],
+        start_s: float | Floats | None = None,
+        *,
+        by_servers: bool = True,
+    ) -> Ways:
         """Return the earliest routes from one or several nodes to all others, and when they arrive.
 
         By store and forward over contacts, and over links within orbits where these are assumed.
         A message takes a model's time for each hop. `start_s`: when the sources have it, all or
-        each; as the slot begins unless given. A message that takes such a route with `wait=True`
-        arrives in that slot or before: within a slot, `send` does not order contacts.
+        each; as the slot begins unless given. `by_servers`: whether servers relay. A message that
+        takes such a route with `wait=True` arrives in that slot or before: within a slot, `send`
+        does not order contacts.
         """
         self.fleet.topology.require_nodes(*np.atleast_1d(sources).tolist())
         start_s = self.t * self.fleet.round_s if start_s is None else start_s
-        return self.fleet.routes.ways(sources, start_s)
+        return self.fleet.routes.ways(sources, start_s, by_servers)
 
     def transfer_s(self, a: int, b: int, values: int | None = None) -> float:
         """Seconds that values take over the link from a to b: those of a model unless given."""

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from fedorbit.config.explain import explain, nearest
 from fedorbit.errors import ConfigError, ModelError
 from fedorbit.fleet import Fleet, Now
+from fedorbit.methods.alanine import Alanine
 from fedorbit.methods.apfl import APFL
 from fedorbit.methods.base import Family, Method, State
 from fedorbit.methods.centralised import Centralised
@@ -55,6 +56,7 @@ METHODS: dict[str, type[Method]] = {
     "per_fedavg": PerFedAvg,
     "fedrep": FedRep,
     "fedorbit": FedOrbit,
+    "alanine": Alanine,
 }
 
 
