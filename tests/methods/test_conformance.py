@@ -9,6 +9,7 @@ from fedorbit.methods.apfl import APFL
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fedleo import FedLEO
 from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
@@ -135,6 +136,17 @@ class TestFedOrbitWithoutMechanisms(MethodConformance):
 class TestFedOrbitByTorch(MethodConformance):
     method = FedOrbit()
     backend = "torch"
+
+
+class TestFedLEO(MethodConformance):
+    method = FedLEO()
+
+
+class TestFedLEOOfOrbits(MethodConformance):
+    """Nothing leaves an orbit."""
+
+    method = FedLEO(scope="orbit")
+    uses_links = False
 
 
 class TestAlanine(MethodConformance):

@@ -245,6 +245,14 @@ class Now:
         """Return whether a satellite has a job under way, or a finished one not collected yet."""
         return self.fleet.training.is_busy(satellite)
 
+    def busy_s(self, satellite: int) -> float:
+        """Seconds of this slot for which a satellite has trained, or has waited for its orbit.
+
+        0 where time on board is not modelled.
+        """
+        onboard = self.fleet.onboard
+        return 0.0 if onboard is None else onboard.clock_s(satellite)
+
     # --- Records --------------------------------------------------------------------------------
 
     def note(self, **numbers: float) -> None:

@@ -14,6 +14,7 @@ from fedorbit.methods.base import Family, Method, State
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fedleo import FedLEO
 from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
@@ -56,6 +57,7 @@ METHODS: dict[str, type[Method]] = {
     "per_fedavg": PerFedAvg,
     "fedrep": FedRep,
     "fedorbit": FedOrbit,
+    "fedleo": FedLEO,
     "alanine": Alanine,
 }
 

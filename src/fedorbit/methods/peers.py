@@ -54,10 +54,11 @@ def spread(
     slot_s = now.fleet.round_s
     ways = now.ways(units[unit], start_s, by_servers=by_servers)
     slots: dict[int, int] = {}
+    always_linked = now.fleet.aggregations is None
     for other, members in others.items():
         found = [k for k in members if np.isfinite(ways.arrival_s[k])]
         found.sort(key=lambda k: (float(ways.arrival_s[k]), len(ways.through(k))))
-        targets = found[:1] if now.fleet.aggregations is None else found
+        targets = found[:1] if always_linked else found
         departure_s = min((ways.departure_s(k) for k in targets), default=np.inf)
         if when == "now" and departure_s >= (now.t + 1) * slot_s:
             continue
@@ -66,7 +67,8 @@ def spread(
             route, last = ways.through(k), int(k == targets[-1])
             about = {"route": route, "wait": True, "unit": unit, "last": last, **message}
             arrival = now.send(ways.source(k), k, vector, **about)
-            if last and arrival is not None and len(found) == len(members):
+            is_whole = len(targets) == (1 if always_linked else len(members))
+            if last and arrival is not None and is_whole:
                 slots[other] = max(arrival, int(np.ceil(ways.arrival_s[k] / slot_s)))
     return slots
 
