@@ -41,6 +41,7 @@ ARGUMENTS = {
     "start": ["fleet"],
     "round": ["state", "now"],
     "models": ["state"],
+    "offloading": ["fleet"],
     "facts": ["state", "now"],
 }
 """What the functions of a method are called with."""
