@@ -5,12 +5,14 @@ from examples.trimmed_mean import TrimmedMean
 
 from fedorbit.methods import METHODS, make_method
 from fedorbit.methods.airfl import AirFL
+from fedorbit.methods.alanine import Alanine
 from fedorbit.methods.apfl import APFL
 from fedorbit.methods.asyncfleo import AsyncFLEO
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.fedhap import FedHAP
+from fedorbit.methods.fedleo import FedLEO
 from fedorbit.methods.fedleo_sink import FedLEOSink
 from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedorbit import FedOrbit
@@ -163,6 +165,25 @@ class TestAirFL(MethodConformance):
 class TestAirFLFading(MethodConformance):
     method = AirFL(snr_db=0.0, fading=True, mu=0.01, alpha=2.0, server_rate=0.5)
     backend = "torch"
+
+
+class TestFedLEO(MethodConformance):
+    method = FedLEO()
+
+
+class TestFedLEOOfOrbits(MethodConformance):
+    """Nothing leaves an orbit."""
+
+    method = FedLEO(scope="orbit")
+    uses_links = False
+
+
+class TestAlanine(MethodConformance):
+    method = Alanine(warm_up=1, prune_every=2, prune_until=4)
+
+
+class TestAlanineOfSatellites(MethodConformance):
+    method = Alanine(unit="satellite", personal=False, peers=2, warm_up=2, prune_every=1)
 
 
 class TestAPFLByTorch(MethodConformance):

@@ -3,6 +3,7 @@
 from fedorbit.fleet.channel import EXACT, Channel
 from fedorbit.fleet.fleet import Fleet, TrainingPlan
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, Ledger
+from fedorbit.fleet.moves import Move
 from fedorbit.fleet.network import Mail
 from fedorbit.fleet.now import Now
 from fedorbit.fleet.onboard import ONE_MODEL, Needs, Onboard
@@ -22,6 +23,7 @@ __all__ = [
     "Fleet",
     "Ledger",
     "Mail",
+    "Move",
     "Needs",
     "Now",
     "Onboard",

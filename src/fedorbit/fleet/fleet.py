@@ -18,6 +18,7 @@ from fedorbit.activity import Activity
 from fedorbit.fleet.aggregation import Aggregations
 from fedorbit.fleet.keeping import Arrays
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, Ledger
+from fedorbit.fleet.moves import Move
 from fedorbit.fleet.network import Links, Network
 from fedorbit.fleet.notes import Notes
 from fedorbit.fleet.now import Now
@@ -82,6 +83,8 @@ class Fleet:
         needs: Needs = ONE_MODEL,
         geometry: ContactPlan | None = None,
         rehearsal: Callable[[], AbstractContextManager[Rehearsal]] | None = None,
+        sample_bytes: int = 0,
+        moves: Sequence[Move] = (),
     ) -> None:
         """`visible[slot, orbit]`; `contacts`: of active satellites; `seed`: for what is drawn.
 
@@ -89,7 +92,8 @@ class Fleet:
 
         `routed`: satellites of an orbit have no links but contacts, of `isl_mbps`. Otherwise those
         of `unlinked_orbits` are assumed to have links that do not exist. `server_groups`: servers
-        with the same number are linked; all unless given.
+        with the same number are linked; all unless given. `sample_bytes`: of one image. `moves`:
+        of samples before the first round, which `class_counts` has taken in; they are booked here.
         """
         self.layout, self.plan, self.links, self.tau_max = layout, plan, links, tau_max
         self.orbit_of_satellite, self.round_s = orbit_of_satellite, round_s
@@ -107,6 +111,11 @@ class Fleet:
         self.notes = Notes()
         """What the method has noted since the last record."""
         self.unlinked_orbits = frozenset(unlinked_orbits)
+        self.sample_bytes, self.moves = sample_bytes, tuple(moves)
+        for move in self.moves:
+            ends = orbit_of_satellite[[move.source, move.target]].tolist()
+            linked = ends[0] != ends[1] or ends[0] not in self.unlinked_orbits
+            self.ledger.book("isl", sample_bytes * move.total, linked)
         self.topology = Topology(
             contacts,
             orbit_of_satellite,

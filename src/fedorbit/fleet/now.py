@@ -127,17 +127,24 @@ class Now:
         """
         return self.fleet.topology.window(self.t, a, b, seconds, after_s)
 
-    def ways(self, sources: int | Sequence[int], start_s: float | Floats | None = None) -> Ways:
+    def ways(
+        self,
+        sources: int | Sequence[int],
+        start_s: float | Floats | None = None,
+        *,
+        by_servers: bool = True,
+    ) -> Ways:
         """Return the earliest routes from one or several nodes to all others, and when they arrive.
 
         By store and forward over contacts, and over links within orbits where these are assumed.
         A message takes a model's time for each hop. `start_s`: when the sources have it, all or
-        each; as the slot begins unless given. A message that takes such a route with `wait=True`
-        arrives in that slot or before: within a slot, `send` does not order contacts.
+        each; as the slot begins unless given. `by_servers`: whether servers relay. A message that
+        takes such a route with `wait=True` arrives in that slot or before: within a slot, `send`
+        does not order contacts.
         """
         self.fleet.topology.require_nodes(*np.atleast_1d(sources).tolist())
         start_s = self.t * self.fleet.round_s if start_s is None else start_s
-        return self.fleet.routes.ways(sources, start_s)
+        return self.fleet.routes.ways(sources, start_s, by_servers)
 
     def visits_ahead(self, slots: int | None = None) -> NDArray[np.bool_]:
         """Predict which satellites meet a server in this slot and those after it: all, or so many.
@@ -284,6 +291,14 @@ class Now:
     def is_busy(self, satellite: int) -> bool:
         """Return whether a satellite has a job under way, or a finished one not collected yet."""
         return self.fleet.training.is_busy(satellite)
+
+    def busy_s(self, satellite: int) -> float:
+        """Seconds of this slot for which a satellite has trained, or has waited for its orbit.
+
+        0 where time on board is not modelled.
+        """
+        onboard = self.fleet.onboard
+        return 0.0 if onboard is None else onboard.clock_s(satellite)
 
     # --- Records --------------------------------------------------------------------------------
 

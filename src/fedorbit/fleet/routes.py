@@ -7,6 +7,7 @@ passes over them once. All hops are booked in the slot in which the message is s
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -37,6 +38,11 @@ class Ways:
         hops = self._found.route(target)
         return hops[0].first if hops else target
 
+    def departure_s(self, target: int) -> float:
+        """Return when the route to a target leaves its source; infinite without a route."""
+        hops = self._found.route(target)
+        return hops[0].depart_s if hops else float(np.inf)
+
     def through(self, target: int) -> list[int]:
         """Return the nodes between source and target, for `now.send(route=…)`.
 
@@ -60,9 +66,15 @@ class Routes:
         self.ground = topology.ground
         """Nodes of the servers that share the global model; what one has, all have."""
 
-    def ways(self, sources: int | Sequence[int], start_s: Starts) -> Ways:
+    def ways(self, sources: int | Sequence[int], start_s: Starts, by_servers: bool = True) -> Ways:
         """Return the earliest routes of a message that the sources hold from a moment on."""
-        return Ways(self._graph.earliest_arrival(sources, start_s))
+        graph = self._graph if by_servers else self._between_satellites
+        return Ways(graph.earliest_arrival(sources, start_s))
+
+    @cached_property
+    def _between_satellites(self) -> ContactGraph:
+        """The graph without contacts with servers."""
+        return ContactGraph(self.contacts.between_satellites, self.hop_times, self.server_groups)
 
     def arrival_s(self, sources: Sequence[int], start_s: Starts, targets: Sequence[int]) -> Floats:
         """When a message that all sources hold at a moment can be at each target."""

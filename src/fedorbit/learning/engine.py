@@ -6,6 +6,7 @@ Each job runs on one thread and depends on nothing but itself, so the engine can
 import os
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -44,6 +45,12 @@ class Engine(Protocol):
     ) -> list[tuple[int, float]]:
         """Evaluate each model on its samples: number right, and sum of losses."""
 
+    def with_parts(self, data: TrainingData) -> "Engine":
+        """Return an engine whose satellites have other parts of the same images.
+
+        It shares all else with this one, and ends with it.
+        """
+
     def close(self, cancel: bool = False) -> None:
         """End; with `cancel`, without waiting for what is being done."""
 
@@ -72,6 +79,12 @@ class LocalEngine:
     ) -> list[tuple[int, float]]:
         """Evaluate each model on its samples: number right, and sum of losses."""
         return list(self._pool.map(self._trainer.evaluate, models, samples))
+
+    def with_parts(self, data: TrainingData) -> "LocalEngine":
+        """Return an engine whose satellites have other parts of the same images."""
+        other = copy(self)
+        other._data = data
+        return other
 
     def close(self, cancel: bool = False) -> None:
         """End the threads; with `cancel`, without waiting for what they do."""

@@ -9,6 +9,7 @@ from fedorbit.config.explain import explain, nearest
 from fedorbit.errors import ConfigError, ModelError
 from fedorbit.fleet import Fleet, Now
 from fedorbit.methods.airfl import AirFL
+from fedorbit.methods.alanine import Alanine
 from fedorbit.methods.apfl import APFL
 from fedorbit.methods.asyncfleo import AsyncFLEO
 from fedorbit.methods.base import Family, Method, State
@@ -16,6 +17,7 @@ from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.fedhap import FedHAP
+from fedorbit.methods.fedleo import FedLEO
 from fedorbit.methods.fedleo_sink import FedLEOSink
 from fedorbit.methods.fednova import FedNova
 from fedorbit.methods.fedorbit import FedOrbit
@@ -46,6 +48,7 @@ ARGUMENTS = {
     "start": ["fleet"],
     "round": ["state", "now"],
     "models": ["state"],
+    "offloading": ["fleet"],
     "facts": ["state", "now"],
 }
 """What the functions of a method are called with."""
@@ -70,6 +73,8 @@ METHODS: dict[str, type[Method]] = {
     "fedhap": FedHAP,
     "asyncfleo": AsyncFLEO,
     "fedleo_sink": FedLEOSink,
+    "fedleo": FedLEO,
+    "alanine": Alanine,
 }
 
 

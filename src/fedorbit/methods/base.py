@@ -10,12 +10,13 @@ the configuration under `[methods.NAME]`.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from fedorbit.fleet import ONE_MODEL, Fleet, Needs, Now
+from fedorbit.fleet import ONE_MODEL, Fleet, Move, Needs, Now
 from fedorbit.learning.parameters import Vector
 
 State = dict[str, NDArray[Any]]
@@ -57,6 +58,13 @@ class Method(BaseModel, ABC):
         Where time or power on board is limited, others sit the round out.
         """
         return ONE_MODEL
+
+    def offloading(self, fleet: Fleet) -> Sequence[Move]:
+        """Return training samples that change satellites before the first round: here none.
+
+        Must follow from the fleet alone. Test samples stay.
+        """
+        return ()
 
     def facts(self, state: State, now: Now) -> dict[str, Any]:
         """Return what the summary should tell after the last round, such as beta."""

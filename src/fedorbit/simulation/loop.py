@@ -12,6 +12,7 @@ from fedorbit.config.network import NetworkSection
 from fedorbit.data.similarity import similarity_coefficient
 from fedorbit.errors import RunError
 from fedorbit.fleet import Fleet, Now
+from fedorbit.fleet.roster import Rosters
 from fedorbit.learning.engine import Engine
 from fedorbit.methods.base import Method
 from fedorbit.orbits.rings import rings, unlinked_orbits
@@ -80,7 +81,7 @@ def run_rounds(
     `run_id` is what all files that are written here carry, from the run's manifest.
     """
     config = world.config
-    fleet = world.fleet(engine, method.needs)
+    fleet = fleet_for(method, world, engine)
     if fleet.onboard is not None:
         warn_of_idle_satellites(fleet.onboard)
     if fleet.aggregations is not None:
@@ -99,6 +100,19 @@ def run_rounds(
         progress.end()
     write_summary(folder, summary, run_id, at.done.chain)
     return summary
+
+
+def fleet_for(method: Method, world: World, engine: Engine) -> Fleet:
+    """Return the fleet of a method; samples have moved if it moves some before the first round.
+
+    What moves follows from method and world alone, so that a resumed run has the same.
+    """
+    fleet = world.fleet(engine, method.needs)
+    moves = method.offloading(fleet)
+    if not moves:
+        return fleet
+    world = world.with_moves(moves)
+    return world.fleet(engine.with_parts(world.data), method.needs, moves)
 
 
 @dataclass
@@ -211,7 +225,11 @@ def _summary(
     routed = world.config.is_routed
     fedavg_bytes = 0 if routed else fleet.fedavg_to_ground_bytes(done.rounds_done)
     last = fleet.at(done.rounds_done - 1)
-    similarity = similarity_coefficient(last.orbits.class_counts[last.orbits.active])
+    # As the samples were dealt, also where a method has moved some.
+    counts = world.partition.train_counts(world.data.labels, world.spec.classes)
+    dealt = Rosters(world.activity, counts, world.partition.orbit_of_satellite).at(last.t)
+    similarity = similarity_coefficient(dealt.orbit_class_counts[dealt.orbits])
+    moves = [{"from": m.source, "to": m.target, "samples": m.total} for m in fleet.moves]
     events = [event.model_dump(exclude_none=True) for event in world.config.events]
     records = read_records(folder)
     return {
@@ -223,6 +241,7 @@ def _summary(
         "links": fleet.links,
         **_isl_summary(world),
         **({"events": events} if events else {}),
+        **({"offloaded": moves} if moves else {}),
         **noted(records),
         **spent,
         "seconds": done.spent["seconds"],

@@ -115,6 +115,7 @@ class SummaryShape(TypedDict):
     isl: NotRequired[str]
     unlinked_orbits: NotRequired[list[Count]]
     noted: NotRequired[dict[str, NotedShape]]
+    offloaded: NotRequired[list[dict[str, Count]]]
     samples_trained: NotRequired[Count]
     to_ground_bytes: NotRequired[Count]
     from_ground_bytes: NotRequired[Count]

@@ -39,11 +39,13 @@ from fedorbit.fleet import (
     BYTES_PER_PARAMETER,
     ONE_MODEL,
     Fleet,
+    Move,
     Needs,
     Onboard,
     Rehearsal,
     TrainingPlan,
 )
+from fedorbit.fleet.moves import moved_parts
 from fedorbit.hardware import Hardware
 from fedorbit.learning.backends import Backend, make_trainer, resolve_backend
 from fedorbit.learning.engine import Engine, LocalEngine
@@ -179,10 +181,21 @@ class World:
             allowed_code=allowed_code(),
         )
 
-    def fleet(self, engine: Engine, needs: Needs = ONE_MODEL) -> Fleet:
-        """Return the world as a method may see it, with nothing spent yet.
+    def with_moves(self, moves: Sequence[Move]) -> "World":
+        """Return the world after training samples have changed satellites; all else stays."""
+        train = moved_parts(self.partition.train, self.data.labels, moves, self.config.seed)
+        pools = self.data.parts[len(train) :]
+        return replace(
+            self,
+            partition=replace(self.partition, train=train),
+            data=replace(self.data, parts=(*train, *pools)),
+        )
 
-        Time and power on board must suffice for `needs`, those of the method.
+    def fleet(self, engine: Engine, needs: Needs = ONE_MODEL, moves: Sequence[Move] = ()) -> Fleet:
+        """Return the world as a method may see it, with nothing spent yet but on `moves`.
+
+        Time and power on board must suffice for `needs`, those of the method. `moves` are those
+        that have made this world.
         """
         training = self.config.training
         return Fleet(
@@ -215,6 +228,8 @@ class World:
             needs=needs,
             geometry=self.plan,
             rehearsal=self.rehearsal,
+            sample_bytes=self.data.images.itemsize * int(np.prod(self.spec.image_shape)),
+            moves=moves,
         )
 
 

@@ -181,6 +181,8 @@ def blanked_messages(orbit: int, model: Vector) -> Iterator[list[int]]:
             vector = np.resize(model, vector.size)
             facts = plain(how["about"]).items()
             how["about"] = {k: 1.0 if isinstance(v, float) else v for k, v in facts}
+            if how["announce"] and isinstance(how["part"], np.ndarray):  # it travels too
+                how["part"] = np.arange(vector.size) < np.count_nonzero(how["part"])
         return send(network, t, source, target, vector, **how)
 
     def blanked_superpose(

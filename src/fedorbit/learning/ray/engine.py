@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.cluster import answers
-from fedorbit.errors import ClusterError, FedOrbitError, one_line
-from fedorbit.learning.jobs import Trained
+from fedorbit.errors import ClusterError, ConfigError, FedOrbitError, one_line
+from fedorbit.learning.jobs import Trained, TrainingData
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.programs import LOOK_AROUND_S, Program, Task, run_programs
 from fedorbit.learning.ray import node
@@ -90,6 +90,13 @@ class RayEngine:
             for future in futures:
                 future.cancel()
             raise
+
+    def with_parts(self, data: TrainingData) -> "RayEngine":
+        """Refuse: the nodes have opened the parts that the run began with."""
+        raise ConfigError(
+            "a method that moves samples between satellites cannot run on Ray, whose nodes keep "
+            'those they began with; set engine.kind = "local", or switch its offloading off'
+        )
 
     def close(self, cancel: bool = False) -> None:
         """Free the data on the cluster; the process that joined it leaves it."""
