@@ -101,3 +101,16 @@ def test_predicted_training_is_what_training_takes() -> None:
         assert now.training_s(0, epochs=2) == 2 * now.training_s(0)
     with fleet_of(planned((0, 6, 0.0, 100.0))) as fleet:
         assert fleet.at(0).training_s(0) == 0.0
+
+
+def test_a_path_names_servers_that_pass_a_message_on() -> None:
+    """Satellite 0 meets server 6, satellite 2 later server 7; the servers are linked."""
+    rows = ((0, 6, 0.0, 100.0), (2, 7, 400.0, 500.0))
+    with fleet_of(planned(*rows, links="causal")) as fleet:
+        now, w = fleet.at(0), fleet.initial_model()
+        assert now.ways(0).path(7) == [0, 6, 7]
+        assert now.ways(6).path(2) == [6, 7, 2]
+        assert now.ways([1, 6]).path(7) == [6, 7]
+        assert now.ways(0).path(0) == [0]
+        assert now.ways(0).path(4) == []
+        assert now.send(6, 2, w, route=now.ways(6).through(2), wait=True) == 1

@@ -333,7 +333,7 @@ SIZES = {
     # Values beside the defaults (kappa 4, rho 4, s_e 3, dark 3, smoothing 4), 5 fixed betas, and one
     # run with all defaults.
     # six methods, three constellations, two partitions; quick: one
-    "space": (6 * 3 * 2 * 3, 6 * 3),
+    "space": (13 * 3 * 3, 13 * 3),
     "sensitivity": ((4 + 4 + 3 + 3 + 4 + 5 + 1) * 2 * 3, (2 + 2 + 1 + 2 + 2 + 3 + 1) * 2),
 }
 

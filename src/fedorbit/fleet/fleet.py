@@ -186,7 +186,7 @@ class Fleet:
         active, found = self.rosters.activity.during(0), []
         for orbit in range(self.orbits):
             members = np.flatnonzero(active & (self.orbit_of_satellite == orbit))
-            if not np.isfinite(self.routes.arrivals_s(0.0, members)[:, members]).all():
+            if not np.isfinite(self.routes.arrivals_of_each_s(members, 0.0)[:, members]).all():
                 found.append(orbit)
         return found
 

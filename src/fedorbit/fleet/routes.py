@@ -25,18 +25,33 @@ Starts = float | Floats
 class Ways:
     """The earliest routes from some nodes to all others."""
 
-    def __init__(self, found: Arrivals) -> None:
-        self._found = found
+    def __init__(self, found: Arrivals, sources: Sequence[int], vertex: Ints) -> None:
+        """`vertex`: of each node; servers that are linked share one."""
+        self._found, self._sources, self._vertex = found, sources, vertex
 
     @property
     def arrival_s(self) -> Floats:
         """When a message can be at each node, in seconds since the run's start; infinite: never."""
         return self._found.arrival_s
 
-    def source(self, target: int) -> int:
-        """Return the node from which the route to a target starts."""
+    def path(self, target: int) -> list[int]:
+        """Return all nodes of the route to a target, source and target among them.
+
+        Between servers that are linked there is no hop, but two nodes. Empty without a route.
+        """
+        if not np.isfinite(self.arrival_s[target]):
+            return []
         hops = self._found.route(target)
-        return hops[0].first if hops else target
+        first = self._vertex[hops[0].first if hops else target]
+        nodes = [next(node for node in self._sources if self._vertex[node] == first)]
+        for node in chain(*((hop.first, hop.second) for hop in hops), [target]):
+            if node != nodes[-1]:
+                nodes.append(node)
+        return nodes
+
+    def source(self, target: int) -> int:
+        """Return the node from which the route to a target starts; there must be one."""
+        return self.path(target)[0]
 
     def departure_s(self, target: int) -> float:
         """Return when the route to a target leaves its source; infinite without a route."""
@@ -44,14 +59,8 @@ class Ways:
         return hops[0].depart_s if hops else float(np.inf)
 
     def through(self, target: int) -> list[int]:
-        """Return the nodes between source and target, for `now.send(route=…)`.
-
-        The way to a server may lead through another that is linked to it.
-        """
-        nodes: list[int] = []
-        for hop in self._found.route(target):  # between servers there is no hop
-            nodes += [hop.second] if nodes and nodes[-1] == hop.first else [hop.first, hop.second]
-        return nodes[1:-1] if nodes and nodes[-1] == target else nodes[1:]
+        """Return the nodes between source and target, for `now.send(route=…)`."""
+        return self.path(target)[1:-1]
 
 
 class Routes:
@@ -69,7 +78,8 @@ class Routes:
     def ways(self, sources: int | Sequence[int], start_s: Starts, by_servers: bool = True) -> Ways:
         """Return the earliest routes of a message that the sources hold from a moment on."""
         graph = self._graph if by_servers else self._between_satellites
-        return Ways(graph.earliest_arrival(sources, start_s))
+        found = graph.earliest_arrival(sources, start_s)
+        return Ways(found, np.atleast_1d(sources).tolist(), graph.vertex)
 
     @cached_property
     def _between_satellites(self) -> ContactGraph:
@@ -82,8 +92,8 @@ class Routes:
             return np.full(len(targets), np.inf)
         return self._graph.earliest_arrival(sources, start_s).arrival_s[list(targets)]
 
-    def arrivals_s(self, start_s: float, sources: Ints) -> Floats:
-        """When a message that leaves each source at a moment can be at each node."""
+    def arrivals_of_each_s(self, sources: Ints, start_s: float) -> Floats:
+        """When a message that leaves a source at a moment can be at each node `[source, node]`."""
         return self._graph.arrivals(np.array([start_s]), sources)[0]
 
     def carry(

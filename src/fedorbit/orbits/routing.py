@@ -148,13 +148,13 @@ class ContactGraph:
         """Search forward: from a message that the sources hold at a moment, or each at its own."""
         starts_s = np.broadcast_to(start_s, np.shape(np.atleast_1d(sources)))
         search = _Search(self, self._forward, self._starts(sources, starts_s))
-        return Arrivals(float(starts_s.min()), search.labels[self._place], search)
+        return Arrivals(float(starts_s.min()), search.labels[self.vertex], search)
 
     def latest_departure(self, targets: int | Sequence[int], deadline_s: float) -> Departures:
         """Search backward: to any of the targets, which must have the message by a moment."""
         deadlines_s = np.full(np.shape(np.atleast_1d(targets)), -deadline_s)
         search = _Search(self, self._backward, self._starts(targets, deadlines_s))
-        return Departures(deadline_s, -search.labels[self._place], search)
+        return Departures(deadline_s, -search.labels[self.vertex], search)
 
     def arrivals(self, starts_s: Floats, sources: Sequence[int] | Ints) -> Floats:
         """Return earliest arrivals `[start, source, node]` for many starts and sources at once.
@@ -164,20 +164,20 @@ class ContactGraph:
         """
         order = np.argsort(starts_s, kind="stable")
         begin_s = np.repeat(np.asarray(starts_s, dtype=np.float64)[order], len(sources))
-        labels = np.full((self._places_count, len(begin_s)), np.inf)
-        place = np.tile(self._place[np.asarray(sources, dtype=np.int64)], len(order))
+        labels = np.full((self._vertices, len(begin_s)), np.inf)
+        place = np.tile(self.vertex[np.asarray(sources, dtype=np.int64)], len(order))
         labels[place, np.arange(len(place))] = begin_s
         _relax(self._forward, labels, begin_s)
         found = np.empty((len(order), len(sources), self.nodes))
-        found[order] = labels[self._place].T.reshape(len(order), len(sources), self.nodes)
+        found[order] = labels[self.vertex].T.reshape(len(order), len(sources), self.nodes)
         return found
 
     @property
-    def _places_count(self) -> int:
-        return int(self._place.max(initial=NONE)) + 1
+    def _vertices(self) -> int:
+        return int(self.vertex.max(initial=NONE)) + 1
 
     @cached_property
-    def _place(self) -> Ints:
+    def vertex(self) -> Ints:
         """The vertex of every node: servers of a group share one."""
         groups = np.unique(self.server_groups, return_inverse=True)[1].astype(np.int64)
         return np.concatenate((np.arange(self.plan.satellites), self.plan.satellites + groups))
@@ -185,7 +185,7 @@ class ContactGraph:
     def _starts(self, nodes: int | Sequence[int], times_s: Floats) -> dict[int, float]:
         """The vertices of nodes in their order, each with the earliest of its times."""
         starts: dict[int, float] = {}
-        places = self._place[np.atleast_1d(np.asarray(nodes, dtype=np.int64))]
+        places = self.vertex[np.atleast_1d(np.asarray(nodes, dtype=np.int64))]
         for vertex, time_s in sorted(zip(places.tolist(), times_s.tolist(), strict=True)):
             starts.setdefault(vertex, time_s)
         return starts
@@ -208,9 +208,9 @@ class ContactGraph:
         # A contact does not cover its end: at once means the last moment before.
         close_s = np.where(took_s > 0.0, end_s - took_s, np.nextafter(end_s, -np.inf))
         fits = np.flatnonzero(open_s <= close_s)
-        fits = fits[np.lexsort((open_s[fits], self._place[source[fits]]))]
-        source, target = self._place[source[fits]], self._place[target[fits]]
-        row = np.searchsorted(source, np.arange(self._places_count + 1))
+        fits = fits[np.lexsort((open_s[fits], self.vertex[source[fits]]))]
+        source, target = self.vertex[source[fits]], self.vertex[target[fits]]
+        row = np.searchsorted(source, np.arange(self._vertices + 1))
         return _Edges(source, target, open_s[fits], close_s[fits], took_s[fits], fits, row)
 
     @cached_property
@@ -227,7 +227,7 @@ class ContactGraph:
             -edges.open_s[order] - took_s,
             took_s,
             edges.contact[order],
-            np.searchsorted(source, np.arange(self._places_count + 1)),
+            np.searchsorted(source, np.arange(self._vertices + 1)),
         )
 
 
@@ -238,9 +238,9 @@ class _Search:
         """`starts`: vertices, and when each has the message; infinite if never."""
         self._graph = graph
         self._edges = edges
-        self.labels = np.full(graph._places_count, np.inf)
-        self._hops = np.zeros(graph._places_count, dtype=np.int64)
-        self._via = np.full(graph._places_count, NONE)
+        self.labels = np.full(graph._vertices, np.inf)
+        self._hops = np.zeros(graph._vertices, dtype=np.int64)
+        self._via = np.full(graph._vertices, NONE)
         self.labels[list(starts)] = list(starts.values())
         queue = [(time_s, 0, vertex) for vertex, time_s in starts.items() if time_s < np.inf]
         heapq.heapify(queue)
@@ -269,7 +269,7 @@ class _Search:
     def hops(self, node: int, forward: bool) -> list[Hop]:
         """Return the way between a node and where the search started, in the message's order."""
         edges, found = self._edges, []
-        vertex = int(self._graph._place[node])
+        vertex = int(self._graph.vertex[node])
         while (edge := int(self._via[vertex])) != NONE:
             # The time of a hop is that of the search: reversed, its arrival is the departure.
             arrive_s = float(self.labels[vertex])
