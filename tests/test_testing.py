@@ -8,10 +8,13 @@ from examples.fedsat_like import FedSatLike
 
 from fedorbit.errors import LinkError
 from fedorbit.fleet import Fleet, Now
+from fedorbit.fleet.aggregation import Aggregations
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.airfl import AirFL
-from fedorbit.methods.base import State
+from fedorbit.methods.base import Method, State
+from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.steps import train_orbit
 from fedorbit.testing import EVENTS, MethodConformance, fleet_of, small_world, snapshots
 from fedorbit.testing.playing import counted_messages
@@ -70,6 +73,20 @@ def test_news_without_a_route_are_caught(cheat: FedAvg) -> None:
     suite = MethodConformance()
     suite.method = cheat
     suite.test_physical_links_are_respected()  # it books no transfer
+    with pytest.raises(AssertionError, match=r"\(orbit\) know what satellite"):
+        suite.test_news_travel_over_routes_only()
+
+
+@pytest.mark.parametrize("method", [FedAvg(), FedOrbit(), Ditto()])
+def test_aggregations_that_end_before_their_messages_arrive_are_caught(
+    method: Method, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def at_once(cycles: Aggregations, begin_s: float, *_: Any) -> float:
+        return begin_s
+
+    monkeypatch.setattr(Aggregations, "_end_s", at_once)
+    suite = MethodConformance()
+    suite.method = method
     with pytest.raises(AssertionError, match=r"\(orbit\) know what satellite"):
         suite.test_news_travel_over_routes_only()
 

@@ -4,6 +4,7 @@ Six satellites in three orbits (0 and 1, 2 and 3, 4 and 5), the ground at node 6
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from fedorbit.learning.parameters import Vector
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.effort import Work
 from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.local import Local
 from fedorbit.methods.steps import train_orbit
 from fedorbit.simulation.world import World
@@ -249,6 +251,61 @@ def test_what_is_trained_does_not_depend_on_links() -> None:
         late = fleet.at(2).orbits.run({})[0]
     with fleet_of(small_world()) as fleet:
         np.testing.assert_array_equal(late, fleet.at(0).orbits.run({0: program(fleet.at(0), 0)})[0])
+
+
+def test_a_satellite_that_joins_holds_nothing_before_it_has_received_it() -> None:
+    """Satellite 1 joins in slot 2 and meets the ground; its mate reaches neither of them."""
+    join = [{"round": 2, "kind": "join", "satellite": 1}]
+    rows: Rows = ((1, 6, 700.0, 800.0), (2, 6, 0.0, 100.0))
+    with fleet_of(planned(*rows, **SIGHT, events=join)) as fleet:
+        method, state = FedOrbit(), FedOrbit().start(fleet)
+        for t in range(4):
+            assert 0 not in fleet.at(t).orbits.in_contact
+            state = method.round(state, fleet.at(t))
+        assert (state["uploaded"][0] == fleet.initial_model()).all()
+    rows += ((0, 1, 710.0, 720.0),)
+    with fleet_of(planned(*rows, **SIGHT, events=join)) as fleet:
+        fleet.at(2)  # it receives the model at 710 s, and can send it until 800 s
+        assert models_of(fleet)[2] == 1
+        assert fleet.at(2).orbits.in_contact == [0]
+
+
+def test_a_result_is_lost_with_all_satellites_that_hold_it() -> None:
+    """Satellite 0 trains alone and is lost in slot 3, before a contact; its mate trains on."""
+    events = [
+        {"round": 2, "kind": "join", "satellite": 1},
+        {"round": 3, "kind": "leave", "satellite": 0},
+    ]
+    rows: Rows = ((0, 6, 0.0, 10.0), (0, 1, 650.0, 660.0), (1, 6, 900.0, 1800.0))
+    world = planned(*rows, **SIGHT, events=events, onboard={"samples_per_s": 0.1})
+    with fleet_of(world) as fleet:
+        state, busy = FedAvg().start(fleet), []
+        for t in range(6):
+            state = FedAvg().round(state, fleet.at(t))
+            assert fleet.onboard is not None and fleet.aggregations is not None
+            fleet.onboard.begin(t + 1)
+            busy.append(fleet.aggregations.is_busy(0))
+        assert busy[:3] == [True] * 3
+        assert not all(busy[3:])
+        assert models_of(fleet)[0] > 0
+
+
+def test_controls_travel_with_the_models_of_those_that_train() -> None:
+    """An orbit of two, one of which has no samples: only the other has a model and a control."""
+    world = planned((4, 5, 0.0, 1800.0), (4, 6, 0.0, 1800.0), **SIGHT)
+    empty = world.partition.train[5][:0]
+    train = (*world.partition.train[:5], empty)
+    world = replace(world, partition=replace(world.partition, train=train))
+    with fleet_of(world) as fleet:
+        now, w = fleet.at(0), fleet.initial_model()
+
+        def exchanged() -> Program[Vector]:
+            model = yield from train_orbit(now, 2, w, Work(1, 1))
+            now.orbits.exchange(2)
+            return model
+
+        assert list(now.orbits.run({2: exchanged()})) == [2]
+        assert models_of(fleet)[2] == 2  # both from satellite 4 to its mate
 
 
 def test_a_lost_satellite_takes_the_aggregation_with_it() -> None:

@@ -274,10 +274,12 @@ def _links_notice(config: Config) -> str:
         )
     if config.run.links == "physical":  # counts what has no link, and warns of it
         return ""
-    found = rings(build_constellation(config), (config.network or NetworkSection()).grazing_km)
-    if not unlinked_orbits(found):
+    network = config.network or NetworkSection()
+    limit_km = network.max_range_km or None
+    found = rings(build_constellation(config), network.grazing_km)
+    if not unlinked_orbits(found, limit_km):
         return ""
-    sentence = ring_sentence(found, None, degree()) or ""
+    sentence = ring_sentence(found, limit_km, degree()) or ""
     return (
         f"{sentence} Their exchanges are assumed to be possible; "
         'run.links = "physical" with network.isl = "line-of-sight" uses links that exist.'

@@ -24,6 +24,7 @@ from fedorbit.errors import LinkError, ModelError
 from fedorbit.fleet.keeping import Arrays, Keeper, Shelf
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER
 from fedorbit.fleet.notes import Notes
+from fedorbit.fleet.roster import Ints
 from fedorbit.fleet.routes import Routes
 from fedorbit.hardware import Floats
 
@@ -56,6 +57,12 @@ class Cycle:
             )
         exchange.values += values
 
+    def add_to_last(self, satellites: Sequence[int], values: int) -> None:
+        """Add what the senders of the last exchange send with it; all satellites without one."""
+        number = max(self.exchanges, default=0)
+        last = self.exchanges.get(number, Exchange())
+        self.add(number, last.training_s or dict.fromkeys(satellites, 0.0), values)
+
 
 @dataclass(frozen=True, eq=False)
 class Aggregation:
@@ -81,13 +88,20 @@ class Aggregations:
     """Cycles under way."""
 
     def __init__(
-        self, routes: Routes, activity: Activity, satellites: int, slot_s: float, notes: Notes
+        self,
+        routes: Routes,
+        activity: Activity,
+        orbit_of_satellite: Ints,
+        slot_s: float,
+        model_bytes: int,
+        notes: Notes,
     ) -> None:
         self.routes = routes
+        self._orbit_of_satellite, self._model_bytes = orbit_of_satellite, model_bytes
         self._notes = notes
         self._activity, self._slot_s = activity, slot_s
         self._under_way: list[Aggregation] = []
-        self._received_s: Floats = np.zeros(satellites)
+        self._received_s: Floats = np.zeros(len(orbit_of_satellite))
         """When each satellite has all that the ground has sent to its orbit so far."""
         self._keeper = Keeper()
         self._running: dict[int, Cycle] = {}
@@ -158,15 +172,34 @@ class Aggregations:
         return self._running[orbit]
 
     def settle(self, t: int) -> None:
-        """Begin slot t: drop cycles that have lost a satellite before their end."""
+        """Begin slot t: drop cycles that have lost what they need.
+
+        That is a satellite before their end, and all of them before a result is handed over.
+        Satellites that join an orbit receive what its others hold.
+        """
         if t != self._slot:
             self._slot, self.handed = t, {}
+            self._receive_joined(t)
         active, begin_s = self._activity.during(t), t * self._slot_s
-        self._under_way = [
-            one
-            for one in self._under_way
-            if one.end_s <= begin_s or active[list(one.members)].all()
-        ]
+
+        def is_alive(one: Aggregation) -> bool:
+            here = active[list(one.members)]
+            return bool(here.any() if one.end_s <= begin_s else here.all())
+
+        self._under_way = [one for one in self._under_way if is_alive(one)]
+
+    def _receive_joined(self, t: int) -> None:
+        """Send the model of an orbit to satellites that have joined it; one alone has its own."""
+        active = self._activity.during(t)
+        joined = active & ~self._activity.during(t - 1) if t else np.zeros_like(active)
+        for orbit in np.unique(self._orbit_of_satellite[joined]).tolist():
+            mine = self._orbit_of_satellite == orbit
+            holders = np.flatnonzero(mine & active & ~joined).tolist()
+            new = np.flatnonzero(mine & joined).tolist()
+            self._received_s[new] = t * self._slot_s
+            if holders:
+                since_s = np.maximum(self._received_s[holders], t * self._slot_s)
+                self._received_s[new] = self.routes.carry(holders, since_s, new, self._model_bytes)
 
     def begin(
         self,
@@ -218,7 +251,13 @@ class Aggregations:
         due = [one for one in self._under_way if is_due(one)]
         self._under_way = [one for one in self._under_way if one not in due]
         self.handed |= {one.orbit: one for one in due}
+        active = self._activity.during(t)
         for one in due:
+            mates = np.flatnonzero(active & (self._orbit_of_satellite == one.orbit)).tolist()
+            new = [k for k in mates if k not in one.members]
+            if new:  # they joined while it was under way
+                size = self._model_bytes
+                self._received_s[new] = self.routes.carry(one.members, one.end_s, new, size)
             self._notes.add({"aggregation_s": max(one.end_s - one.begun * self._slot_s, 0.0)})
         return sorted(due, key=lambda one: one.orbit)
 

@@ -143,7 +143,7 @@ class Fleet:
         )
         if routed:
             self.aggregations = Aggregations(
-                self.routes, activity, self.satellites, round_s, self.notes
+                self.routes, activity, orbit_of_satellite, round_s, size_bytes, self.notes
             )
         self.onboard: Onboard | None = None
         """Clocks and batteries, where the configuration has them."""

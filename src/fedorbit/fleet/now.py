@@ -139,8 +139,8 @@ class Now:
         By store and forward over contacts, and over links within orbits where these are assumed.
         A message takes a model's time for each hop. `start_s`: when the sources have it, all or
         each; as the slot begins unless given. `by_servers`: whether servers relay. A message that
-        takes such a route with `wait=True` arrives in that slot or before: within a slot, `send`
-        does not order contacts.
+        takes such a route with `wait=True` arrives in that slot or before, unless others take the
+        time of a contact: within a slot, `send` does not order contacts.
         """
         self.fleet.topology.require_nodes(*np.atleast_1d(sources).tolist())
         start_s = self.t * self.fleet.round_s if start_s is None else start_s

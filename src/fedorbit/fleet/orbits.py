@@ -291,8 +291,7 @@ class OrbitTier:
         values = self.fleet.layout.size if values is None else values
         if self.fleet.aggregations is not None:
             cycle = self.fleet.aggregations.cycle(self.t, orbit)
-            satellites = dict.fromkeys(self.satellites(orbit), 0.0)
-            cycle.add(max(cycle.exchanges, default=0), satellites, values)
+            cycle.add_to_last(self.satellites(orbit), values)
             return
         others, linked = self._others(orbit), orbit not in self.fleet.unlinked_orbits
         self.fleet.ledger.book("isl", BYTES_PER_PARAMETER * 2 * others * values, linked)

@@ -72,12 +72,16 @@ def rings(constellation: Constellation, grazing_km: float) -> list[Ring]:
     ]
 
 
-def unlinked_orbits(found: Sequence[Ring]) -> list[int]:
-    """Return the orbits of several satellites in which neighbours do not always see each other."""
+def unlinked_orbits(found: Sequence[Ring], max_range_km: float | None) -> list[int]:
+    """Return the orbits of several satellites whose neighbours are not always in sight and range.
+
+    `max_range_km`: None is no limit.
+    """
+    limit_km = np.inf if max_range_km is None else max_range_km
     return [
         orbit
         for orbit, ring in enumerate(found)
-        if ring.satellites > 1 and ring.verdict != "always"
+        if ring.satellites > 1 and (ring.verdict != "always" or ring.hop_km > limit_km)
     ]
 
 

@@ -207,8 +207,9 @@ def _isl_summary(world: World) -> dict[str, Any]:
     network = world.config.network or NetworkSection()
     if world.config.is_routed or world.config.run.links == "physical":
         return {"isl": network.isl, "unlinked_orbits": list(world.unlinked_orbits)}
-    found = unlinked_orbits(rings(world.constellation, network.grazing_km))
-    return {"isl": "assumed", "unlinked_orbits": found}
+    found = rings(world.constellation, network.grazing_km)
+    unlinked = unlinked_orbits(found, network.max_range_km or None)
+    return {"isl": "assumed", "unlinked_orbits": unlinked}
 
 
 def _summary(

@@ -34,6 +34,8 @@ ROUTED: tuple[dict[str, Any], ...] = (
     {"links": "physical", "isl": "none"},
 )
 """Worlds in which satellites of an orbit have links at times only, or none but the ground."""
+SPARSE: dict[str, Any] = {**ROUTED[0], "sparse": True}
+"""A world in which most satellites have no way to others but over a mate, in every third slot."""
 LINKED: tuple[dict[str, Any], ...] = ({"links": "causal"}, *ROUTED)
 """Worlds in which no model moves without a link."""
 MODES: tuple[dict[str, Any], ...] = ({"links": "ideal"}, *LINKED)
@@ -60,13 +62,16 @@ def small_world(
     onboard: dict[str, Any] | None = None,
     model_s: float | None = None,
     isl: str = "assumed",
+    sparse: bool = False,
 ) -> World:
     """Return a world in which a round takes a blink; inactive orbits are never in view.
 
     All satellites of an orbit in view are in contact with the first station. A model that a
     satellite sends to it, or receives, takes `model_s` seconds of a contact: none unless given.
     With another `isl` satellites of an orbit in view pass the station one after the other within a
-    round. With "line-of-sight" they have the contacts of `linked_in_turn`, with "none" none.
+    round. With "line-of-sight" they have the contacts of `linked_in_turn`, with "none" none. In a
+    `sparse` world only the satellite of an orbit that has the fewest samples meets the station, and
+    there are no links between orbits.
     """
     config = Config.model_validate(
         {
@@ -92,6 +97,9 @@ def small_world(
     round_s, by_orbit = config.schedule.round_s, world.partition.orbit_of_satellite
     is_first = np.arange(len(config.stations)) == 0
     in_contact, parts = visible[:, by_orbit, None] & is_first, 1
+    if sparse:
+        held = np.array([len(part) for part in world.partition.train])
+        in_contact &= np.isin(np.arange(len(held)), _fewest(held, by_orbit))[:, None]
     if isl != "assumed":
         parts = satellites_per_plane
         turn = (
@@ -100,7 +108,8 @@ def small_world(
         in_contact = np.repeat(in_contact, parts, axis=0) & turn[:, :, None]
     plan = plan_of_slots(in_contact, round_s / parts)
     if isl == "line-of-sight":
-        plan = with_links(plan, linked_in_turn(by_orbit, len(visible), round_s))
+        found = linked_in_turn(by_orbit, len(visible), round_s, within_orbits=sparse)
+        plan = with_links(plan, found)
     active_plan = usable_plan(config, plan, world.activity)
     schedule = replace(world.schedule, visible=visible & world.orbits_present)
     if config.is_routed:
@@ -112,16 +121,28 @@ def small_world(
     return replace(world, config=config, schedule=schedule, plan=plan, active_plan=active_plan)
 
 
-def linked_in_turn(orbit_of_satellite: NDArray[np.int64], slots: int, slot_s: float) -> Links:
+def _fewest(samples: NDArray[np.int64], orbit_of_satellite: NDArray[np.int64]) -> list[int]:
+    """Return the satellite of each orbit that has the fewest samples."""
+    members = (np.flatnonzero(orbit_of_satellite == o) for o in np.unique(orbit_of_satellite))
+    return [int(own[samples[own].argmin()]) for own in members]
+
+
+def linked_in_turn(
+    orbit_of_satellite: NDArray[np.int64], slots: int, slot_s: float, within_orbits: bool = False
+) -> Links:
     """Return links between satellites that take turns, each for a third of a slot.
 
     Neighbours within an orbit are linked in every third slot, satellites of neighbouring orbits in
-    every other, early or late in it.
+    every other, early or late in it. `within_orbits`: the first alone, in slots 2, 5 and so on.
     """
     rows = []
     for slot, k in product(range(slots), range(len(orbit_of_satellite) - 1)):
         same = orbit_of_satellite[k] == orbit_of_satellite[k + 1]
-        if (slot + k) % (3 if same else 2) == 0:
+        if within_orbits:
+            is_linked = same and slot % 3 == 2
+        else:
+            is_linked = (slot + k) % (3 if same else 2) == 0
+        if is_linked:
             begin_s = (slot + (0.5 if k % 2 else 0.1)) * slot_s
             rows.append((k, k + 1, begin_s, begin_s + slot_s / 3))
     first, second, begins_s, ends_s = np.array(rows).reshape(-1, 4).T
