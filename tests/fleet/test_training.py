@@ -359,3 +359,18 @@ def test_what_cannot_be_begun_is_refused_before_it_is_trained() -> None:
             now.begin(now.pooled_jobs(w, epochs=1))
         assert fleet.ledger.samples_trained == 0
         assert not now.is_busy(0)
+
+
+def test_a_job_begins_when_its_model_has_arrived() -> None:
+    """600 s of training that begin at 299 s end in the third slot, not as the second does."""
+    world = small_world(np.ones((6, 3), dtype=bool), onboard={"samples_per_s": 0.05})
+    with fleet_of(world) as fleet:
+        now = fleet.at(0)
+        k = int(np.argmax(now.samples))
+        training_s = now.training_s(k)
+        slots = int(training_s // 300.0) + 1
+        late_s = 300.0 * slots - training_s + 1.0
+        assert 0.0 < late_s < 300.0
+        now.begin([now.job(k, fleet.initial_model())], after_s=[late_s])
+        ended = next(t for t in range(1, 6) if fleet.at(t).finished())
+        assert ended == slots + 1

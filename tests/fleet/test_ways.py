@@ -114,3 +114,27 @@ def test_a_path_names_servers_that_pass_a_message_on() -> None:
         assert now.ways(0).path(0) == [0]
         assert now.ways(0).path(4) == []
         assert now.send(6, 2, w, route=now.ways(6).through(2), wait=True) == 1
+
+
+def test_servers_without_a_link_to_the_first_take_no_part() -> None:
+    """They relay, and nothing else: contacts and visits are those of the first."""
+    world = planned((0, 6, 0.0, 100.0), (2, 7, 400.0, 500.0))
+    orbits = world.partition.orbit_of_satellite
+    apart, joined = (
+        Topology(world.active_plan, orbits, world.activity, 6, 300.0, server_groups=groups)
+        for groups in ([0, 1], [0, 0])
+    )
+    assert [apart.next_server(0, k) for k in (0, 2)] == [6, None]
+    assert [joined.next_server(0, k) for k in (0, 2)] == [6, 7]
+    assert ([len(apart.contacts(t)) for t in (0, 1)], len(joined.contacts(1))) == ([1, 0], 1)
+    assert apart.visits_ahead(0, None)[:, 2].any() != joined.visits_ahead(0, None)[:, 2].any()
+    assert (apart.next_contact_s(0, 2), joined.next_contact_s(0, 2)) == (np.inf, 400.0)
+
+
+def test_a_message_has_not_arrived_before_its_contacts_have_begun() -> None:
+    rows = ((0, 2, 50.0, 100.0), (2, 6, 170.0, 200.0), (4, 6, 400.0, 500.0))
+    with fleet_of(planned(*rows, links="causal")) as fleet:
+        now, w = fleet.at(0), fleet.initial_model()
+        assert now.send(0, 6, w, route=[2]) == 0
+        assert now.send(4, 6, w, wait=True) == 1
+        assert [mail.arrival_s for mail in fleet.at(1).inbox(6)] == [170.0, 400.0]

@@ -140,7 +140,7 @@ def test_a_checkpoint_keeps_the_worlds_arrays_apart(tmp_path: Path) -> None:
         ("samples_trained", "to_ground_bytes", "from_ground_bytes", "isl_bytes", "unlinked_bytes"),
         0,
     )
-    numbers = {"source": 0, "target": 1, "sent": 0, "arrival": 1}
+    numbers = {"source": 0, "target": 1, "sent": 0, "arrival": 1, "arrival_s": 300.0}
     hop = {"source": 0, "target": 1, "slot": 1, "linked": True}
     way = {"size": 1_000_000, "part": None, "size_bytes": 4_000_000, "hops": [hop]}
     letter = {**numbers, "payload": "mail:0", "about": {}, **way}

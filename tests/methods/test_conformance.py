@@ -179,11 +179,13 @@ class TestFedLEOOfOrbits(MethodConformance):
 
 
 class TestAlanine(MethodConformance):
-    method = Alanine(warm_up=1, prune_every=2, prune_until=4)
+    method = Alanine(warm_up=1, prune_every=2, prune_until=4, relays="any")
 
 
 class TestAlanineOfSatellites(MethodConformance):
-    method = Alanine(unit="satellite", personal=False, peers=2, warm_up=2, prune_every=1)
+    method = Alanine(
+        unit="satellite", personal=False, peers=2, warm_up=2, prune_every=1, relays="any"
+    )
 
 
 class TestAPFLByTorch(MethodConformance):

@@ -58,6 +58,8 @@ class Mail:
     """Length of the vector that the payload is of, or a part of."""
     part: Part | None = None
     """The part of that vector; None if it is all of it."""
+    arrival_s: float = 0.0
+    """Moment before which it cannot have arrived: all contacts of its way have begun."""
 
     def into(self, vector: Vector) -> Vector:
         """Return a copy of a vector in which the part that was sent is replaced."""
@@ -159,9 +161,18 @@ class Network:
             return None
         payload, part = self._keeper.keep(arriving), self._kept_part(where)
         arrival = hops[-1].slot
-        mail = Mail(nodes[0], nodes[-1], payload, t, arrival, facts, vector.size, part)
+        arrival_s = self._arrival_s(t, hops)
+        mail = Mail(nodes[0], nodes[-1], payload, t, arrival, facts, vector.size, part, arrival_s)
         self._transfers.append(self._moved(Transfer(mail, size, hops), t))
         return arrival
+
+    def _arrival_s(self, t: int, hops: Sequence[Hop]) -> float:
+        """Moment at which the last contact of a message's way has begun."""
+        moment_s = t * self.topology.slot_s
+        for hop in hops:
+            begin_s = self.topology.link_begin_s(hop.slot, hop.source, hop.target)
+            moment_s = max(moment_s, begin_s)
+        return moment_s
 
     def _kept_part(self, part: Part | None) -> Part | None:
         return self._keeper.keep(part) if isinstance(part, np.ndarray) else part

@@ -72,9 +72,12 @@ class Now:
         return [int(k) for k in np.flatnonzero(activity.during(self.t))]
 
     @property
-    def servers(self) -> range:
-        """Node numbers of the servers."""
-        return self.fleet.servers
+    def servers(self) -> list[int]:
+        """Node numbers of the servers that share the global model: all, unless some have no link.
+
+        Others relay only (`network.servers`).
+        """
+        return self.fleet.topology.ground
 
     @property
     def samples(self) -> Ints:
@@ -280,9 +283,20 @@ class Now:
         """Run training programs side by side within this slot; see `learning/programs.py`."""
         return self.fleet.training.run(programs)
 
-    def begin(self, jobs: Sequence[LocalJob], about: Sequence[Mapping[str, Fact]] = ()) -> None:
-        """Begin jobs that take as long as they take on board; `about` notes facts on each."""
-        self.fleet.training.begin(self.t, jobs, about or [{} for _ in jobs])
+    def begin(
+        self,
+        jobs: Sequence[LocalJob],
+        about: Sequence[Mapping[str, Fact]] = (),
+        after_s: Sequence[float] = (),
+    ) -> None:
+        """Begin jobs that take as long as they take on board; `about` notes facts on each.
+
+        `after_s`: the moment of this slot at which each can begin, such as `arrival_s` of a model
+        that it starts from; as the slot begins unless given.
+        """
+        slot_s = self.t * self.fleet.round_s
+        about, after_s = about or [{} for _ in jobs], after_s or [slot_s for _ in jobs]
+        self.fleet.training.begin(self.t, jobs, about, after_s)
 
     def finished(self) -> list[Finished]:
         """Take what satellites have finished since the slot before."""

@@ -106,10 +106,24 @@ class Topology:
 
     # --- As a slot begins -----------------------------------------------------------------------
 
+    def _of_ground(self, plan: ContactPlan) -> ContactPlan:
+        """Return the contacts with servers that share the global model."""
+        return plan.with_servers.of_servers(self.ground)
+
+    @cached_property
+    def _ground_contacts(self) -> ContactPlan:
+        return self._of_ground(self._contacts)
+
+    @cached_property
+    def _predicted_contacts(self) -> ContactPlan:
+        """Contacts that geometry gives, whatever happens to satellites."""
+        return self._of_ground(self._geometry)
+
     @cached_property
     def _seen(self) -> Flags:
         """Contacts `[slot, satellite, server]` as slots begin, as V is sampled."""
-        return self._contacts.visible(np.arange(self.slots, dtype=np.float64) * self.slot_s)
+        begins_s = np.arange(self.slots, dtype=np.float64) * self.slot_s
+        return self._ground_contacts.visible(begins_s)
 
     def satellites_of(self, t: int, server: int | None = None) -> list[int]:
         """Active satellites in contact with a server as slot t begins, or with any."""
@@ -136,6 +150,14 @@ class Topology:
         begun = np.searchsorted(begins_s, end_s)
         over = np.searchsorted(ends_s, begin_s, side="right")
         return np.asarray(begun > over)
+
+    def link_begin_s(self, t: int, a: int, b: int) -> float:
+        """Moment of slot t from which two nodes have a link; its begin if they always have."""
+        begins_s, ends_s = self._contacts.between(a, b)
+        ahead = begins_s[ends_s > t * self.slot_s]
+        if self._is_lasting(a, b) or not len(ahead):
+            return t * self.slot_s
+        return max(float(ahead[0]), t * self.slot_s)
 
     def linked_slots(self, begin: int, end: int, a: int, b: int) -> list[int]:
         """Return the slots from one on and before another in which two nodes have a link."""
@@ -174,7 +196,7 @@ class Topology:
     def _group_of(self, server: int) -> int:
         return self.server_groups[server - self.satellites]
 
-    @property
+    @cached_property
     def ground(self) -> list[int]:
         """Nodes of the servers that share the global model: the first, and those linked to it."""
         servers = range(self.satellites, self.satellites + self.servers)
@@ -201,7 +223,7 @@ class Topology:
     @cached_property
     def _predicted(self) -> Flags:
         """Slots that a contact with any server overlaps, `[slot, satellite]`, by geometry alone."""
-        plan = self._geometry.with_servers
+        plan = self._predicted_contacts
         flags = np.zeros((self.slots, self.satellites), dtype=np.bool_)
         begins_s = np.arange(self.slots + 1, dtype=np.float64) * self.slot_s
         first = np.searchsorted(begins_s, plan.begin_s, side="right") - 1
@@ -216,7 +238,7 @@ class Topology:
         """Contacts with a server, or with any, that overlap slot t, cut to it, by begin."""
         if server is not None:
             self.require_server(server)
-        found = self._contacts.during(t * self.slot_s, (t + 1) * self.slot_s)
+        found = self._ground_contacts.during(t * self.slot_s, (t + 1) * self.slot_s)
         return [contact for contact in found if server is None or contact.server == server]
 
     def contact_s(self, t: int, a: int, b: int) -> float:
@@ -227,7 +249,7 @@ class Topology:
 
     def passes(self, t: int) -> list[Pass]:
         """Contacts with servers that overlap slot t, whole, by begin and satellite."""
-        plan = self._contacts.with_servers.overlapping(t * self.slot_s, (t + 1) * self.slot_s)
+        plan = self._ground_contacts.overlapping(t * self.slot_s, (t + 1) * self.slot_s)
         columns = (plan.first, plan.second, plan.begin_s, plan.end_s, plan.range_km)
         return [Pass(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
@@ -238,20 +260,20 @@ class Topology:
         return bool(here.any()) and t * self.slot_s <= begin_s < (t + 1) * self.slot_s
 
     def contacts_of(self, satellite: int) -> tuple[Floats, Floats]:
-        """Begins and ends of all contacts of a satellite with servers, by begin."""
+        """Begins and ends of all predicted contacts of a satellite with servers, by begin."""
         self.require_satellite(satellite)
-        plan = self._contacts.with_servers
+        plan = self._predicted_contacts
         mine = plan.first == satellite
         return plan.begin_s[mine], plan.end_s[mine]
 
     def next_contact_s(self, t: int, satellite: int) -> float:
-        """Return when a satellite is in contact with a server first, from slot t on; or infinity.
+        """Predict when a satellite is in contact with a server, from slot t on; or infinity.
 
         At the begin of the slot if it is in contact then.
         """
-        nodes = range(self.satellites, self.satellites + self.servers)
-        windows = (self.window(t, satellite, server, 0.0) for server in nodes)
-        return min((w.begin_s for w in windows if w is not None), default=math.inf)
+        begin_s, end_s = self.contacts_of(satellite)
+        ahead = begin_s[end_s > t * self.slot_s]
+        return max(float(ahead[0]), t * self.slot_s) if len(ahead) else math.inf
 
     def window(
         self, t: int, a: int, b: int, seconds: float, after_s: float | None = None
@@ -275,7 +297,6 @@ class Topology:
     def next_server(self, t: int, satellite: int) -> int | None:
         """Return the server that a satellite is in contact with first, from slot t on."""
         self.require_satellite(satellite)
-        nodes = range(self.satellites, self.satellites + self.servers)
-        windows = ((self.window(t, satellite, server, 0.0), server) for server in nodes)
+        windows = ((self.window(t, satellite, server, 0.0), server) for server in self.ground)
         found = [(window.begin_s, server) for window, server in windows if window is not None]
         return min(found)[1] if found else None

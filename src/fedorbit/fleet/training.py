@@ -212,7 +212,13 @@ class Training:
 
     # --- Longer than a slot ---------------------------------------------------------------------
 
-    def begin(self, t: int, jobs: Sequence[LocalJob], about: Sequence[Mapping[str, Any]]) -> None:
+    def begin(
+        self,
+        t: int,
+        jobs: Sequence[LocalJob],
+        about: Sequence[Mapping[str, Any]],
+        after_s: Sequence[float],
+    ) -> None:
         """Begin jobs on board in slot t; each ends when its satellite has had the time for it.
 
         A satellite does one job after the other. Without a speed on board training takes no time,
@@ -224,10 +230,10 @@ class Training:
             jobs = self._onboard.grant_begun(t, jobs)
         working = [job for job in jobs if job.epochs]
         done = iter(self._engine.run({0: batch(working)})[0])
-        for job, facts in zip(jobs, notes, strict=True):
+        for job, facts, from_s in zip(jobs, notes, after_s, strict=True):
             trained = self._kept(next(done) if job.epochs else Trained.untouched(job))
             start = self._keeper.keep(job.start)
-            work = Finished(job.satellite, start, trained, t, self._end_s(t, job), facts)
+            work = Finished(job.satellite, start, trained, t, self._end_s(t, job, from_s), facts)
             held = self._held(job)
             self._under_way.append(_Begun(work, job.images(held), job.whole_epochs(held)))
         self.settle(t)
@@ -265,7 +271,7 @@ class Training:
                 )
             self._require_active(job)
 
-    def _end_s(self, t: int, job: LocalJob) -> float:
+    def _end_s(self, t: int, job: LocalJob, after_s: float) -> float:
         """Moment at which a job ends that begins in slot t, or after those under way.
 
         It begins when what its satellite does within the slot is over. A satellite trains nothing
@@ -276,7 +282,7 @@ class Training:
         seconds = clock_s = 0.0
         if self._onboard is not None:
             seconds, clock_s = self._onboard.training_s(job), self._onboard.clock_s(job.satellite)
-        begin_s = max([t * self._round_s + clock_s, *busy])
+        begin_s = max([t * self._round_s + clock_s, after_s, *busy])
         activity = self._rosters.activity
         return activity.worked_until_s(job.satellite, begin_s, seconds, self._round_s)
 

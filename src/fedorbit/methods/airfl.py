@@ -96,8 +96,10 @@ class AirFL(Method):
             if mail.about["version"] > s["received_version"][orbit]:
                 s["received"][orbit] = mail.payload
                 s["received_version"][orbit] = mail.about["version"]
-        now.begin([now.job(mail.target, mail.payload) for mail in arrived])
-        now.note(version=float(s["version"]))
+        now.begin(
+            [now.job(mail.target, mail.payload) for mail in arrived],
+            after_s=[mail.arrival_s for mail in arrived],
+        )
         return s
 
     def _instants(self, s: State, now: Now, passes: list[Pass], seconds: float) -> list[float]:
@@ -134,6 +136,7 @@ class AirFL(Method):
         if mass:
             s["global"] = (s["global"] + self.server_rate * step / mass).astype(np.float32)
             s["version"] += 1
+            now.note(version=float(s["version"]))
 
     def _snr(self, now: Now, contact: Pass, at_s: float) -> float:
         """Return the signal to noise ratio of a satellite at a server, (1)."""

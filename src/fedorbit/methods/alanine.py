@@ -78,7 +78,7 @@ class Alanine(Method):
     prune_every: int = Field(10, ge=1, description="rounds between two prunings")
     prune_until: int = Field(120, ge=1, description="round in which the final sparsity is reached")
     relays: Literal["any", "satellites"] = Field(
-        "any", description="what passes models on: stations too, or satellites alone"
+        "satellites", description="what passes models on: satellites alone, or stations too"
     )
 
     @property

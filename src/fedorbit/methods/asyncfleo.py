@@ -29,7 +29,7 @@ Departures
 - A satellite that trains goes on; then it begins with the newest version, once it has it itself. No
   satellite passes on what a HAP has sent to its neighbour, nor by way of a server.
 
-The state holds a model for each satellite, at the servers.
+The state holds two models for each satellite: its newest version, and what servers have of it.
 """
 
 from typing import ClassVar
@@ -81,6 +81,8 @@ class AsyncFLEO(Method):
             "sent": nothing,
             "has": nothing.copy(),
             "trained": nothing.copy(),
+            "model": np.zeros((fleet.satellites, fleet.layout.size), dtype=np.float32),
+            "arrived_s": np.zeros(fleet.satellites),
             "buffer": np.zeros((fleet.satellites, fleet.layout.size), dtype=np.float32),
             "buffer_version": nothing.copy(),
             "buffer_samples": np.zeros(fleet.satellites, dtype=np.int64),
@@ -149,7 +151,7 @@ class AsyncFLEO(Method):
         """Take a version that a satellite lacks, and pass it on in both directions of its orbit."""
         k, version = mail.target, mail.about["version"]
         take(s, now, mail)
-        s["has"][k] = version
+        s["has"][k], s["model"][k], s["arrived_s"][k] = version, mail.payload, mail.arrival_s
         mates = now.orbits.satellites(orbit_of(now, k))
         place = mates.index(k)
         for mate in sorted({mates[place - 1], mates[(place + 1) % len(mates)]} - {k, mail.source}):
@@ -157,13 +159,13 @@ class AsyncFLEO(Method):
                 along_orbit(now, k, mate, mail.payload, version=version)
 
     def _train(self, s: State, now: Now) -> None:
-        """Begin with the newest version on satellites that have it, and have nothing to do."""
-        newest = s["received_version"][now.fleet.orbit_of_satellite]
-        waiting = (s["has"] == newest) & (s["trained"] < s["has"]) & (now.samples > 0)
+        """Begin with the newest version that each satellite has, where it has nothing to do."""
+        waiting = (s["trained"] < s["has"]) & (now.samples > 0)
         free = [k for k in np.flatnonzero(waiting).tolist() if not now.is_busy(k)]
         now.begin(
-            [now.job(k, s["received"][orbit_of(now, k)]) for k in free],
+            [now.job(k, s["model"][k]) for k in free],
             about=[{"version": int(s["has"][k])} for k in free],
+            after_s=s["arrived_s"][free].tolist(),
         )
         s["trained"][free] = s["has"][free]
 

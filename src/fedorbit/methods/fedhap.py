@@ -109,7 +109,7 @@ class FedHAP(SynchronousEpochs):
 
     def _deliver(self, s: State, now: Now) -> None:
         """Take what arrives at satellites: w, and partial models."""
-        jobs, about = list[LocalJob](), []
+        jobs, about, after_s = list[LocalJob](), [], []
         for mail in deliveries(now):
             k, attempt = mail.target, mail.about["attempt"]
             if "first" in mail.about:
@@ -124,7 +124,8 @@ class FedHAP(SynchronousEpochs):
             self._spread(s, now, mail)
             jobs.append(now.job(k, mail.payload))
             about.append({"attempt": attempt})
-        now.begin(jobs, about)
+            after_s.append(mail.arrival_s)
+        now.begin(jobs, about, after_s)
 
     def _spread(self, s: State, now: Now, mail: Mail) -> None:
         """Pass w on to the next satellite of the orbit, unless a HAP has sent it there."""

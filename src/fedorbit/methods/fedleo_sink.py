@@ -126,9 +126,11 @@ class FedLEOSink(SynchronousEpochs):
             mean = (s["sum"][orbit] / samples).astype(np.float32)  # w_l
             ground, attempt = now.fleet.topology.ground, int(s["attempt"][orbit])
             windows = [(u.end_s, server) for server in ground for u in uploads(now, sink, server)]
-            if windows:
-                server = min(windows)[1]
-                now.send(sink, server, mean, wait=True, attempt=attempt, samples=samples)
+            server, arrival = min(windows)[1] if windows else None, None
+            if server is not None:
+                arrival = now.send(sink, server, mean, wait=True, attempt=attempt, samples=samples)
+            if arrival is None:  # the sink has no contact any more: another may have
+                self.end_attempts(s, now, np.array([orbit]))
             s["sum"][orbit], s["samples"][orbit] = 0.0, 0
 
     def _hand_out(self, s: State, now: Now) -> None:
@@ -146,7 +148,7 @@ class FedLEOSink(SynchronousEpochs):
 
     def _deliver(self, s: State, now: Now) -> None:
         """Take what arrives: models to gather at sinks, and w, from which satellites train."""
-        jobs, about = list[LocalJob](), []
+        jobs, about, after_s = list[LocalJob](), [], []
         for mail in deliveries(now):
             k, source, attempt = mail.target, mail.source, mail.about["attempt"]
             if "samples" in mail.about:
@@ -161,7 +163,8 @@ class FedLEOSink(SynchronousEpochs):
             if self.is_current(s, now, k, attempt):
                 jobs.append(now.job(k, mail.payload))
                 about.append({"attempt": attempt})
-        now.begin(jobs, about)
+                after_s.append(mail.arrival_s)
+        now.begin(jobs, about, after_s)
 
     def _flood(self, s: State, now: Now, mail: Mail) -> None:
         """Choose the sink from predicted windows, and pass w on to all satellites of the orbit."""

@@ -97,6 +97,7 @@ class FedSN(Method):
             "busy": none.astype(np.bool_),  # from download to upload
             "ready": never.copy(),  # slot from which the update can arrive, as predicted
             "delivered": never.copy(),  # slot of the last upload
+            "fetched": never.copy(),  # slot of the last download
             "met": never.copy(),  # last slot in contact
             "visit": never.copy(),  # slot in which that contact began
         }
@@ -124,14 +125,16 @@ class FedSN(Method):
             s["held"][k], s["busy"][k], s["delivered"][k] = now.samples[k], False, now.t
             s["held_version"][k] = mail.about["version"]
             s["held_download"][k] = mail.about["download"]
+        now.note(buffer=float(np.count_nonzero(s["held"])))
         if s["held"].any() and self._is_time(s, now):
             self._aggregate(s, now)
         self._send_out(s, now)
         arrived = [mail for k in now.satellites for mail in now.inbox(k)]
         now.begin(
-            [self._job(s, now, mail) for mail in arrived], about=[mail.about for mail in arrived]
+            [self._job(s, now, mail) for mail in arrived],
+            about=[mail.about for mail in arrived],
+            after_s=[mail.arrival_s for mail in arrived],
         )
-        now.note(version=float(s["version"]), buffer=float(np.count_nonzero(s["held"])))
         return s
 
     def _is_time(self, s: State, now: Now) -> bool:
@@ -171,19 +174,20 @@ class FedSN(Method):
             total, mass, out=s["global"].astype(np.float64), where=mass > 0
         ).astype(np.float32)
         s["version"] += 1
+        now.note(version=float(s["version"]))
         s["held"][:], s["buffer"][:] = 0, 0.0
 
     def _send_out(self, s: State, now: Now) -> None:
         """Send w to satellites in contact that are free for it, (4)."""
-        for contact in now.contacts():
-            k, version, begins = contact.satellite, int(s["version"]), False
+        contacts = now.contacts()
+        self._note_idle(s, now, {contact.satellite for contact in contacts})
+        for contact in contacts:
+            k, version = contact.satellite, int(s["version"])
             if s["met"][k] < now.t - 1:
-                s["visit"][k], begins = now.t, True
+                s["visit"][k] = now.t
             s["met"][k] = now.t
             is_new = s["base"][k] < version or s["delivered"][k] < s["visit"][k]
             if s["busy"][k] or not now.samples[k] or not is_new:
-                if begins and s["delivered"][k] < now.t:
-                    now.note(idle_visit=1)
                 continue
             number, part = int(s["downloads"][k]) + 1, None
             if self.inference == "own":
@@ -199,7 +203,15 @@ class FedSN(Method):
             )
             if arrival is not None:
                 s["busy"][k], s["base"][k], s["downloads"][k] = True, version, number
+                s["fetched"][k] = now.t
                 s["ready"][k] = arrival + self._slots(s, now, k)
+
+    def _note_idle(self, s: State, now: Now, here: set[int]) -> None:
+        """Note visits that are over, and in which a satellite with samples exchanged nothing."""
+        over = (s["met"] == now.t - 1) & (now.samples > 0)
+        idle = over & (np.maximum(s["delivered"], s["fetched"]) < s["visit"])
+        for _ in set(np.flatnonzero(idle).tolist()) - here:
+            now.note(idle_visit=1)
 
     def _job(self, s: State, now: Now, mail: Mail) -> LocalJob:
         """Hand a model to a satellite and its orbit, and return the training of its part, (1)."""

@@ -105,5 +105,9 @@ def begin_training(
         if version >= state["received_version"][orbit]:
             state["received"][orbit], state["received_version"][orbit] = letter.payload, version
         state["stage"][letter.target] = TRAINING
-    begun = [(job, x.about) for x in mail for job in jobs(x.target, x.payload)]
-    now.begin([job for job, _ in begun], about=[about for _, about in begun])
+    begun = [(job, x) for x in mail for job in jobs(x.target, x.payload)]
+    now.begin(
+        [job for job, _ in begun],
+        about=[letter.about for _, letter in begun],
+        after_s=[letter.arrival_s for _, letter in begun],
+    )

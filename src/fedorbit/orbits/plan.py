@@ -90,6 +90,11 @@ class ContactPlan:
         chosen = self.second >= self.satellites
         return self if chosen.all() else self._select(chosen)
 
+    def of_servers(self, nodes: Sequence[int]) -> "ContactPlan":
+        """Return the contacts with some of the servers, given as nodes."""
+        chosen = np.isin(self.second, nodes)
+        return self if chosen.all() else self._select(chosen)
+
     @cached_property
     def between_satellites(self) -> "ContactPlan":
         """The links between satellites alone."""

@@ -32,7 +32,7 @@ from fedorbit.simulation.schema import CHECKPOINT_FILE, SEALED_FILE
 if TYPE_CHECKING:  # PyTorch takes a second to import, and a report does without it
     from fedorbit.methods.base import State
 
-FORMAT = 2
+FORMAT = 3
 """1 had no number."""
 KEEP = 2
 WORLD_ARRAY = "world:"

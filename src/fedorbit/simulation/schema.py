@@ -306,6 +306,7 @@ class MailShape(TypedDict):
     about: Facts
     size: Count
     part: str | Annotated[list[Count], Len(2, 2)] | None
+    arrival_s: float
     size_bytes: Count
     hops: list[HopShape]
 
