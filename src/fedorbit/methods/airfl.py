@@ -28,6 +28,7 @@ updates that oppose the others, which make |mean| small: with classes of their o
 too rarely. `mu = 0` has all of them transmit. A transmission
 takes P / (2 B) s, whatever the number of satellites, and counts as 4 P bytes. `fading` is Rician,
 K = 10 dB, drawn for each instant, satellite and server. Energy of transmitters is not modelled.
+Models are sent after all instants of a round, also to satellites whose contact ends before.
 """
 
 import math

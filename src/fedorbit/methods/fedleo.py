@@ -131,7 +131,7 @@ class FedLEO(Method):
         if not waiting or (changed and any(after["ready"][u] == NEVER for u in waiting)):
             self._begin(after, units, now)
             self._finish(after, units, now)
-        now.note(version=int(after["version"].max()))
+        now.note(version=int(after["version"].max()))  # with rounds that were given up
         return after
 
     def _begin(self, after: State, units: Units, now: Now) -> None:

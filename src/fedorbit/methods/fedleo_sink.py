@@ -23,6 +23,8 @@ Departures
 - A lost satellite ends the attempt of its orbit, which is known at once: see `versions`. Results of
   orbits that are late for a closed epoch are dropped.
 - Servers that have no link to the first one take no part.
+- Predicted windows and routes are those of the plan as flown: a loss to come is known to the sink's
+  choice. A sink without a window left ends the attempt.
 """
 
 from collections.abc import Iterator, Sequence
@@ -206,8 +208,8 @@ def ready(now: Now, first: int, mates: Sequence[int], trainers: Sequence[int]) -
     for j in trainers:
         if not np.isfinite(sent.arrival_s[j]):
             return dict.fromkeys(mates, np.inf)
-        slot = int(sent.arrival_s[j] // round_s)
-        slot = max(slot + 1, int(np.ceil(slot + now.training_s(j) / round_s)))  # t_j
+        ended_s = sent.arrival_s[j] + now.training_s(j)
+        slot = max(int(sent.arrival_s[j] // round_s) + 1, int(np.ceil(ended_s / round_s)))  # t_j
         ready_s = np.maximum(ready_s, now.ways(j, slot * round_s).arrival_s[list(mates)])
     return dict(zip(mates, ready_s.tolist(), strict=True))
 

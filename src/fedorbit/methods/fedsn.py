@@ -27,7 +27,8 @@ masks from the download's number, so that none is sent. `inference = "whole"`: a
 newest w that any of its satellites received, which means that all of w goes down, and P(r) up;
 `"own"`: P(r) both ways, and the orbit uses the sub-network of its widest satellite that has data,
 after the first model, which is on board since launch.
-Predictions count whole rounds, and neither queues on links nor batteries. Models other than LeNet
+Predictions count whole rounds, and neither queues on links nor batteries. Within a round, updates
+are aggregated before models are sent, whatever the order of contacts. Models other than LeNet
 can be trained at width 1 only.
 """
 
