@@ -58,7 +58,7 @@ class Scenario:
 
     @property
     def in_processes(self) -> bool:
-        """Tell whether it has processes of its own, and so is never forked."""
+        """Return whether it has processes of its own, and so is never forked."""
         return self.is_study or bool(self.needs)
 
     def argv(self, inputs: Path, out: Path) -> list[str]:
@@ -94,11 +94,26 @@ def _run(
 
 
 SEVEN = ("local", "centralised", "fedavg", "fedprox", "apfl", "ditto", "fedorbit")
+SPACE = (
+    "fedsat",
+    "fedspace",
+    "fedhap",
+    "asyncfleo",
+    "fedleo_sink",
+    "fedleo",
+    "airfl",
+    "fedsn",
+    "alanine",
+)
+PHYSICAL = ("run.links=physical", "network.isl=line-of-sight")
 SCENARIOS = (
     _run("fedorbit, ditto", ("fedorbit", "ditto"), 80),
     _run("fedavg, fedprox, causal", ("fedavg", "fedprox"), 80, "run.links=causal"),
     _run("apfl, local, centralised", ("apfl", "local", "centralised"), 60),
     _run("seven methods, causal", SEVEN, 25, "run.links=causal"),
+    _run("physical links", ("fedorbit", "scaffold", "ditto"), 40, *PHYSICAL),
+    _run("space systems", SPACE, 20, "run.links=causal", "onboard.samples_per_s=0.05"),
+    _run("space systems, physical links, events", SPACE, 20, *PHYSICAL, file="events.toml"),
     _run("events", ("fedorbit", "apfl"), 80, file="events.toml"),
     _run("events, causal", ("fedorbit", "ditto"), 80, "run.links=causal", file="events.toml"),
     _run("on-board limits", ("fedorbit", "fedavg"), 80, file="limits.toml"),

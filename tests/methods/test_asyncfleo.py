@@ -101,13 +101,13 @@ def test_time_or_number_ends_an_epoch(parameters: dict[str, float], versions: li
 
 
 def test_groups_are_cut_at_wide_gaps() -> None:
-    d = np.array([0.3, 1.0, 0.2, np.nan, 0.9, 0.55])
+    d = np.array([0.3, 1.0, 0.2, -1.0, 0.9, 0.55])
     assert groups(d, 0.25).tolist() == [0, 2, 0, -1, 2, 1]
     assert groups(d, 0.4).tolist() == [0, 1, 0, -1, 1, 0]  # between 0.55 and 0.9
     assert groups(d, 1.0).tolist() == [0, 0, 0, -1, 0, 0]
     assert groups(d, 0.0).tolist() == [1, 4, 0, -1, 3, 2]
     assert groups(np.full(3, 0.5), 0.0).tolist() == [0, 0, 0]
-    assert groups(np.full(2, np.nan), 0.5).tolist() == [-1, -1]
+    assert groups(np.full(2, -1.0), 0.5).tolist() == [-1, -1]
 
 
 def test_a_group_with_a_fresh_model_leaves_its_stale_ones_out() -> None:

@@ -94,11 +94,11 @@ def _prefixes(signals: Mapping[int, Signal]) -> Iterator[_Prefix]:
         sums += signals[k].weight * values
         weight += signals[k].weight
         first += float(values.sum())
-        second += float(values @ values)
+        second += float(np.square(values).sum())
         variance = max(second / (count * size) - (first / (count * size)) ** 2, 0.0)  # d^2
         sigma = math.sqrt(variance) / (weight * signals[k].level)  # the last is the weakest
         mean = sums / weight
-        power = float(mean @ mean)
+        power = float(np.square(mean).sum())
         distortion = sigma**2 * size / power if power else math.inf if sigma else 0.0
         yield _Prefix(tuple(order[:count]), mean, weight, sigma, distortion)
 

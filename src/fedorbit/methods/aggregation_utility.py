@@ -78,12 +78,17 @@ class Regression(NamedTuple):
         centre, scale = x.mean(axis=0), x.std(axis=0)
         scale[scale < 1e-12] = 1.0  # a constant feature says nothing
         z = (x - centre) / scale
-        slope = np.linalg.solve(z.T @ z + RIDGE * np.eye(z.shape[1]), z.T @ (y - y.mean()))
+        slope = np.linalg.solve(
+            np.einsum("np,nq->pq", z, z) + RIDGE * np.eye(z.shape[1]),
+            np.einsum("np,n->p", z, y - y.mean()),
+        )
         return cls(centre, scale, slope, float(y.mean()))
 
     def predict(self, x: Floats) -> Floats:
         """Return predictions, one for each row."""
-        return np.asarray((x - self.centre) / self.scale @ self.slope + self.offset)
+        return np.asarray(
+            np.einsum("...p,p->...", (x - self.centre) / self.scale, self.slope) + self.offset
+        )
 
     @classmethod
     def unknown(cls) -> "Regression":

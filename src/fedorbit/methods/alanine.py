@@ -53,7 +53,7 @@ from fedorbit.learning.parts import Part
 from fedorbit.learning.rules import Sgd
 from fedorbit.methods.base import Family, Method, State
 from fedorbit.methods.peers import collect, spread, units_of
-from fedorbit.methods.steps import blend, train_orbit, weighted_mean
+from fedorbit.methods.steps import blend, distance, train_orbit, weighted_mean
 
 
 class Alanine(Method):
@@ -212,10 +212,7 @@ class Alanine(Method):
 
 def similarity(a: Vector, b: Vector, w0: Vector, temperature: float) -> float:
     """Return s of (2); a model that is w(0) is like no other."""
-    apart, *moved = (
-        float(np.linalg.norm(np.subtract(one, other, dtype=np.float64)))
-        for one, other in ((a, b), (a, w0), (b, w0))
-    )
+    apart, *moved = (distance(*pair) for pair in ((a, b), (a, w0), (b, w0)))
     if apart == 0.0:
         return 1.0
     scale = moved[0] * moved[1]

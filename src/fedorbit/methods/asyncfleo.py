@@ -41,7 +41,7 @@ from pydantic import Field
 from fedorbit.fleet import Fleet, Mail, Now
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import Family, Method, State
-from fedorbit.methods.steps import blend, weighted_mean
+from fedorbit.methods.steps import blend, distance, weighted_mean
 from fedorbit.methods.versions import (
     Flags,
     Ints,
@@ -86,7 +86,7 @@ class AsyncFLEO(Method):
             "buffer": np.zeros((fleet.satellites, fleet.layout.size), dtype=np.float32),
             "buffer_version": nothing.copy(),
             "buffer_samples": np.zeros(fleet.satellites, dtype=np.int64),
-            "distance": np.full(fleet.orbits, np.nan),
+            "distance": np.full(fleet.orbits, -1.0),  # d_o; -1 as long as it is not known
         }
 
     def round(self, state: State, now: Now) -> State:
@@ -141,11 +141,11 @@ class AsyncFLEO(Method):
         """Note d_o of orbits whose first models have arrived."""
         first_model, by_orbit = now.fleet.initial_model(), now.fleet.orbit_of_satellite
         for orbit in np.unique(by_orbit[arrived]).tolist():
-            if np.isnan(s["distance"][orbit]):
+            if s["distance"][orbit] < 0:
                 mine = np.flatnonzero(arrived & (by_orbit == orbit))
                 n = s["buffer_samples"][mine]
                 mean = weighted_mean([s["buffer"][k] for k in mine], n, otherwise=first_model)
-                s["distance"][orbit] = np.linalg.norm((mean - first_model).astype(np.float64))
+                s["distance"][orbit] = distance(mean, first_model)
 
     def _propagate(self, s: State, now: Now, mail: Mail) -> None:
         """Take a version that a satellite lacks, and pass it on in both directions of its orbit."""
@@ -179,7 +179,7 @@ def groups(distance: NDArray[np.float64], gap: float) -> Ints:
 
     An orbit without d is in no group: -1.
     """
-    known = np.flatnonzero(~np.isnan(distance))
+    known = np.flatnonzero(distance >= 0)
     order = known[np.argsort(distance[known], kind="stable")]
     steps = np.diff(distance[order])
     found = np.full(len(distance), NONE)

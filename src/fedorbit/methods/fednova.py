@@ -127,7 +127,7 @@ def normalised_mean(
     if not shares.any():
         return start, 0.0
     shares /= shares.sum()
-    total = float(shares @ steps)
+    total = float(np.sum(shares * steps))
     moved = np.zeros(start.shape)
     for model, a, p in zip(models, steps.tolist(), shares.tolist(), strict=True):
         if p:

@@ -123,6 +123,20 @@ def effective_steps(steps: int, momentum: float, shrink: float = 0.0) -> float:
     return total
 
 
+def norm(vector: NDArray[Any]) -> float:
+    """Return the Euclidean norm, in double precision.
+
+    Not by BLAS, whose sums depend on the number of threads: a run must give the same bits in any
+    process.
+    """
+    return float(np.sqrt(np.square(vector, dtype=np.float64).sum()))
+
+
+def distance(one: Vector, other: Vector) -> float:
+    """Return |one - other|, in double precision."""
+    return norm(np.subtract(one, other, dtype=np.float64))
+
+
 def blend(old: Vector, new: Vector, share: float) -> Vector:
     """Return (1 - share) old + share new; with a share of 1, `new` to the last bit.
 
