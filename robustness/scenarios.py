@@ -113,7 +113,7 @@ SCENARIOS = (
     _run("seven methods, causal", SEVEN, 25, "run.links=causal"),
     _run("physical links", ("fedorbit", "scaffold", "ditto"), 40, *PHYSICAL),
     _run("space systems", SPACE, 20, "run.links=causal", "onboard.samples_per_s=0.05"),
-    _run("space systems, physical links, events", SPACE, 20, *PHYSICAL, file="events.toml"),
+    _run("space, physical, events", SPACE, 20, *PHYSICAL, file="events.toml"),
     _run("events", ("fedorbit", "apfl"), 80, file="events.toml"),
     _run("events, causal", ("fedorbit", "ditto"), 80, "run.links=causal", file="events.toml"),
     _run("on-board limits", ("fedorbit", "fedavg"), 80, file="limits.toml"),
