@@ -228,3 +228,14 @@ def test_every_parameter_of_a_shipped_method_says_what_it_means(fedorbit) -> Non
         if not parameter["description"]
     ]
     assert silent == []
+
+
+def test_links_that_are_assumed_and_do_not_exist_are_named(fedorbit) -> None:
+    done = fedorbit("run", *SMALL, "-m", "local", "-o", "run.rounds=1")
+    assert "Satellites of 3 of 3 orbits do not always see each other" in " ".join(
+        done.stdout.split()
+    )
+    routed = ["run.links=physical", "network.isl=line-of-sight", "run.rounds=1"]
+    changes = [word for change in routed for word in ("-o", change)]
+    done = fedorbit("run", *SMALL, "-m", "local", *changes)
+    assert "do not always see" not in done.stdout

@@ -209,7 +209,9 @@ def test_a_run_of_format_1_is_reported_and_not_resumed(run: Path) -> None:
     (target / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     [method] = read_runs([run])
     assert method.summary is not None and len(method.records) == ROUNDS
-    assert finished(run, "fedavg") == method.summary
+    found = finished(run, "fedavg")
+    assert found is not None
+    assert found.summary == method.summary
     with pytest.raises(RunError, match="cannot be resumed: it has records and no run"):
         fo.resume(run)
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import rich.progress
 import typer
 
-from fedorbit.build import build_constellation
 from fedorbit.cli.onboard import print_onboard
 from fedorbit.cli.options import (
     AllowCode,
@@ -22,7 +21,6 @@ from fedorbit.cli.output import (
     RichProgress,
     Table,
     complain,
-    degree,
     print_files,
     print_json,
     stderr,
@@ -30,9 +28,7 @@ from fedorbit.cli.output import (
 )
 from fedorbit.config import Config, load_config
 from fedorbit.config.files import literal
-from fedorbit.config.network import NetworkSection
 from fedorbit.errors import ConfigError, RunError
-from fedorbit.orbits.rings import ring_sentence, rings, unlinked_orbits
 from fedorbit.results.estimates import COMPETING
 from fedorbit.results.numbers import percent, ratio
 from fedorbit.simulation.records import Record
@@ -264,25 +260,12 @@ def _notices(config: Config) -> tuple[str, str]:
 
 
 def _links_notice(config: Config) -> str:
-    """Describe what the configured links between satellites mean for the run."""
-    if config.is_routed:
+    """Return a notice where the configured links between satellites do not limit it."""
+    if config.is_routed or config.network is None or config.network.isl == "assumed":
         return ""
-    if config.network is not None and config.network.isl != "assumed":
-        return (
-            f'network.isl = "{config.network.isl}" does not limit orbits with run.links = '
-            f'"{config.run.links}": their satellites exchange at once; set run.links = "physical"'
-        )
-    if config.run.links == "physical":  # counts what has no link, and warns of it
-        return ""
-    network = config.network or NetworkSection()
-    limit_km = network.max_range_km or None
-    found = rings(build_constellation(config), network.grazing_km)
-    if not unlinked_orbits(found, limit_km):
-        return ""
-    sentence = ring_sentence(found, limit_km, degree()) or ""
     return (
-        f"{sentence} Their exchanges are assumed to be possible; "
-        'run.links = "physical" with network.isl = "line-of-sight" uses links that exist.'
+        f'network.isl = "{config.network.isl}" does not limit orbits with run.links = '
+        f'"{config.run.links}": their satellites exchange at once; set run.links = "physical"'
     )
 
 
@@ -327,6 +310,13 @@ def _print_comparison(summaries: list[dict[str, Any]]) -> None:
             f"{row['unlinked_bytes'] / 1e6:.0f} MB",
         )
     table.print()
+    if summaries[0].get("isl") == "assumed" and (orbits := summaries[0]["unlinked_orbits"]):
+        stdout.print(
+            f"Satellites of {len(orbits)} of {len(summaries[0]['per_orbit'])} orbits do not always "
+            "see each other; their exchanges are assumed to be possible (physical links: "
+            "docs/methods.md)",
+            soft_wrap=True,
+        )
     similarity = summaries[0].get("similarity")
     if similarity is not None:  # a run of long ago did not tell
         stdout.print(f"Class similarity of the orbits: {similarity:.3f}")
