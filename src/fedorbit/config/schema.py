@@ -421,7 +421,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _events_alternate(self) -> Self:
-        """Nobody leaves twice without having come back, nor joins while being there."""
+        """Refuse a second leave without a join in between, and a join of what is active."""
         before: dict[tuple[str, int], EventSection] = {}
         for place, event in sorted(enumerate(self.events), key=lambda entry: entry[1].round):
             last, (what, index) = before.get(event.subject), event.subject

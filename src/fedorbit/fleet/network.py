@@ -209,7 +209,7 @@ class Network:
         mu: float,
         total: float,
     ) -> Superposed:
-        """Let satellites transmit to a server at one moment; return the sum that it receives.
+        """Transmit from satellites to a server at one moment; return the sum that it receives.
 
         All of them use the same band for the same time: bytes are those of one message, and each
         takes as many seconds of its contact.

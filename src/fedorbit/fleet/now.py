@@ -218,7 +218,7 @@ class Now:
         mu: float = 0.0,
         total: float = 1.0,
     ) -> Superposed:
-        """Let satellites transmit to a server at once; return the noisy weighted mean it receives.
+        """Transmit from satellites to a server at once; return the noisy weighted mean it receives.
 
         They must be in contact with it from a moment of this slot on, for so many seconds. Of the
         signals, those are transmitted that give the best trade of quantity and distortion: all of

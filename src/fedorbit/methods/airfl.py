@@ -110,7 +110,7 @@ class AirFL(Method):
         return [begin_s, *sorted(moment for moment in last_s if begin_s < moment < end_s)]
 
     def _aggregate(self, s: State, now: Now, here: list[Pass], at_s: float, seconds: float) -> None:
-        """Let satellites transmit to the server that receives them best, and move w, (2)."""
+        """Transmit from satellites to the server that receives each best, and move w, (2)."""
         signals: dict[int, dict[int, Signal]] = {server: {} for server in now.servers}
         for k in sorted({p.satellite for p in here if s["waiting"][p.satellite]}):
             snr, server = max(
