@@ -283,3 +283,8 @@ def test_widths_that_are_none_are_refused() -> None:
     assert make_method("fedsn", {"capability": [1, 0.5]}) == FedSN(capability=[1.0, 0.5])
     with pytest.raises(ConfigError, match=r"methods\.fedsn.*capability"):
         make_method("fedsn", {"capability": [0.0]})
+
+
+def test_a_width_beyond_the_model_is_refused_with_its_limit() -> None:
+    with pytest.raises(ConfigError, match=r"capability\.1 must be at most 1.0, got 2.0"):
+        make_method("fedsn", {"capability": [0.5, 2.0]})

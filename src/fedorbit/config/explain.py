@@ -21,6 +21,8 @@ EXPECTED_TYPES = {
     "model": "a table",
 }
 
+LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
     """Return ` (did you mean 'x'?)` when a candidate is near, else nothing."""
@@ -72,7 +74,11 @@ def _sentence(error: dict[str, Any], model: type[BaseModel]) -> str:
         return f"{path} must have at least {error['ctx']['min_length']} entry"
     limits = _limits(field)
     if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
-        return f"{path} must be {limits}, got {value!r}"
+        # Limits of a list's entries are not the field's: then the one that was broken is named.
+        broken = [
+            f"{word} {error['ctx'][key]}" for key, word in LIMITS.items() if key in error["ctx"]
+        ]
+        return f"{path} must be {limits or broken[0]}, got {value!r}"
     expected_type = EXPECTED_TYPES.get(kind.split("_")[0])
     if expected_type and not kind.startswith("string_too"):
         return f"{path} must be {expected_type}{f' {limits}' if limits else ''}, got {value!r}"
@@ -152,13 +158,13 @@ def _limits(field: FieldInfo | None) -> str:
     for bound in field.metadata if field else ():
         match bound:
             case Ge(ge=limit):
-                low = f"at least {limit}"
+                low = f"{LIMITS['ge']} {limit}"
             case Gt(gt=limit):
-                low = f"above {limit}"
+                low = f"{LIMITS['gt']} {limit}"
             case Le(le=limit):
-                high = f"at most {limit}"
+                high = f"{LIMITS['le']} {limit}"
             case Lt(lt=limit):
-                high = f"below {limit}"
+                high = f"{LIMITS['lt']} {limit}"
     return " and ".join(part for part in (low, high) if part)
 
 
