@@ -128,7 +128,7 @@ class FedOrbit(EffortSchedule, Method):
         """Return the model of an orbit that has met the GS since its aggregation began."""
         share = self._spread(state["share"][orbit], now)
         w = state["received"][orbit] + share * (trained - state["uploaded"][orbit])
-        return self._blended(trained, state["model"][orbit], w, now)
+        return self._blended(trained, state["model"][orbit], w, self.similarity(now), now)
 
     def _spread(self, share: Vector, now: Now) -> Vector:
         """Return the share of an orbit in every value of w: features, common layers, class rows."""
@@ -139,10 +139,10 @@ class FedOrbit(EffortSchedule, Method):
             whole[layout.class_rows] = share[2:, None]
         return whole
 
-    def _blended(self, own: Vector, before: Vector, w: Vector, now: Now) -> Vector:
+    def _blended(self, own: Vector, before: Vector, w: Vector, beta: float, now: Now) -> Vector:
         """Return w with the personal extractor of an orbit (`eq:m_blend`)."""
-        f, beta, model = now.fleet.layout.features, np.float32(self.similarity(now)), w.copy()
-        model[f] = (1 - beta) * (own if self.blend == "own" else before)[f] + beta * w[f]
+        f, share, model = now.fleet.layout.features, np.float32(beta), w.copy()
+        model[f] = (1 - share) * (own if self.blend == "own" else before)[f] + share * w[f]
         return model
 
     def _train(self, now: Now, orbit: int, start: Vector) -> Program[tuple[Vector, float, int]]:
@@ -205,9 +205,10 @@ class FedOrbit(EffortSchedule, Method):
         unseen = now.orbits.dark_rounds(after=1) if now.fleet.links == "ideal" else now.t + 1 - met
         fresh = self.rho**unseen  # rho^sigma_l
         w = self._aggregate_at_ground(state["global"], uploaded, quality, counts, fresh, now)
+        beta = self.similarity(now)
         for orbit in meeting:
             w_l = now.orbits.download(orbit, w)
-            model[orbit] = self._blended(own[orbit], state["model"][orbit], w_l, now)
+            model[orbit] = self._blended(own[orbit], state["model"][orbit], w_l, beta, now)
             if over_routes:
                 received[orbit], share[orbit] = w_l, _shares(orbit, quality, counts, fresh)
         return {
