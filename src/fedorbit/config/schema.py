@@ -266,6 +266,24 @@ class TrainingSection(Section):
     momentum: float = Field(0.9, ge=0, lt=1, description="starts at zero in every call")
     weight_decay: float = Field(5e-4, ge=0, le=1)
     clip_norm: float = Field(1.0, ge=0, description="of the whole gradient; 0: no clipping")
+    augment: tuple[Literal["orientations", "shifts"], ...] = Field(
+        (),
+        strict=False,
+        description="how images vary while they are trained on: the eight orientations of a "
+        "square, moved by some pixels",
+    )
+    shift: int = Field(4, ge=1, le=127, description="pixels that shifts move at most")
+    calibrate: bool = Field(
+        False,
+        description="add log-priors to the logits: of a satellite's samples in training, of the "
+        "orbit's or satellite's where the model is used",
+    )
+    orbit_momentum: float = Field(
+        0.0, ge=0, lt=1, description="of orbits, from one intra-orbit round to the next"
+    )
+    running_mean: float = Field(
+        0.0, ge=0, lt=1, description="decay of the running mean of models that is used; 0: the last"
+    )
 
 
 class RunSection(Section):

@@ -18,6 +18,7 @@ from fedorbit.activity import Activity
 from fedorbit.fleet.aggregation import Aggregations
 from fedorbit.fleet.keeping import Arrays
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, Ledger
+from fedorbit.fleet.momentum import OrbitMomentum
 from fedorbit.fleet.moves import Move
 from fedorbit.fleet.network import Links, Network
 from fedorbit.fleet.notes import Notes
@@ -49,6 +50,7 @@ class TrainingPlan:
     rate_decay: float = 0.998
     batch: int = 64
     momentum: float = 0.9
+    orbit_momentum: float = 0.0
 
     def rate(self, t: int) -> float:
         """Learning rate of round t."""
@@ -110,6 +112,8 @@ class Fleet:
         """What was spent so far."""
         self.notes = Notes()
         """What the method has noted since the last record."""
+        self.momentum = OrbitMomentum(plan.orbit_momentum)
+        """Of orbits, over their intra-orbit rounds."""
         self.unlinked_orbits = frozenset(unlinked_orbits)
         self.sample_bytes, self.moves = sample_bytes, tuple(moves)
         for move in self.moves:
@@ -215,7 +219,7 @@ class Fleet:
         values = {"ledger": self.ledger.saved(), **moving, "jobs": jobs}
         if notes := self.notes.saved():
             values["notes"] = notes
-        arrays = {**payloads, **models}
+        arrays = {**payloads, **models, **self.momentum.saved()}
         if self.onboard is not None:
             values["onboard"] = self.onboard.saved()
         if self.aggregations is not None:
@@ -229,6 +233,7 @@ class Fleet:
         self.notes.restore(values.get("notes", {}))
         self.network.restore(values, arrays)
         self.training.restore(values["jobs"], arrays)
+        self.momentum.restore(arrays)
         if self.onboard is not None:
             self.onboard.restore(values["onboard"])
         if self.aggregations is not None:

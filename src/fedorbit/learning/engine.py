@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedorbit.learning.jobs import LocalJob, Trained, TrainingData, batch_order
+from fedorbit.learning.jobs import LocalJob, Trained, TrainingData, batch_order, seen_by
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.programs import Program as Program
 from fedorbit.learning.programs import Task, run_programs
@@ -41,9 +41,15 @@ class Engine(Protocol):
         """Run programs to their end and return their results by key."""
 
     def evaluate(
-        self, models: list[Vector], samples: list[NDArray[np.int64]]
+        self,
+        models: list[Vector],
+        samples: list[NDArray[np.int64]],
+        offsets: list[Vector] | None = None,
     ) -> list[tuple[int, float]]:
-        """Evaluate each model on its samples: number right, and sum of losses."""
+        """Evaluate each model on its samples: number right, and sum of losses.
+
+        Each with its offset of the logits, `[classes]`, if there are any.
+        """
 
     def with_parts(self, data: TrainingData) -> "Engine":
         """Return an engine whose satellites have other parts of the same images.
@@ -75,10 +81,14 @@ class LocalEngine:
         return run_programs(programs, self._data, self._submit, self.workers + 1)
 
     def evaluate(
-        self, models: list[Vector], samples: list[NDArray[np.int64]]
+        self,
+        models: list[Vector],
+        samples: list[NDArray[np.int64]],
+        offsets: list[Vector] | None = None,
     ) -> list[tuple[int, float]]:
         """Evaluate each model on its samples: number right, and sum of losses."""
-        return list(self._pool.map(self._trainer.evaluate, models, samples))
+        offset_of_each = offsets or [None] * len(models)
+        return list(self._pool.map(self._trainer.evaluate, models, samples, offset_of_each))
 
     def with_parts(self, data: TrainingData) -> "LocalEngine":
         """Return an engine whose satellites have other parts of the same images."""
@@ -97,5 +107,10 @@ class LocalEngine:
         return self._pool.submit(self._train, task.jobs)
 
     def _train(self, jobs: list[LocalJob]) -> list[Trained]:
-        train, data, seed = self._trainer.train, self._data, self._seed
-        return [train(job, batch_order(data, job, seed)) for job in jobs]
+        return [do_job(self._trainer, self._data, job, self._seed) for job in jobs]
+
+
+def do_job(trainer: Trainer, data: TrainingData, job: LocalJob, seed: int) -> Trained:
+    """Train over the batches and views that follow from the job's key."""
+    order = batch_order(data, job, seed)
+    return trainer.train(job, order, seen_by(data, job, order, seed))

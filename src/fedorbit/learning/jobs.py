@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.learning.augmentation import AS_THEY_ARE, Augmentation, Views
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules.base import Rule
 from fedorbit.learning.rules.base import Trained as Trained
@@ -91,6 +92,9 @@ class TrainingData:
     shift: NDArray[np.float32]
     parts: tuple[NDArray[np.int64], ...]
     everything: NDArray[np.int64]
+    augmentation: Augmentation = AS_THEY_ARE
+    log_priors: NDArray[np.float32] | None = None
+    """Log-priors of the parts and, last, of everything, where training is calibrated."""
 
     def samples_of(self, satellite: int) -> NDArray[np.int64]:
         """Indices of a satellite's training samples."""
@@ -104,6 +108,26 @@ def batch_order(data: TrainingData, job: LocalJob, seed: int) -> NDArray[np.int6
     order = np.tile(samples, (job.epochs, 1))
     rng.permuted(order, axis=1, out=order)
     return order if job.samples is None else np.ascontiguousarray(order[:, : job.samples])
+
+
+class Seen(NamedTuple):
+    """How a job sees its samples, where that is not as they are."""
+
+    views: Views | None = None
+    """Of each sample of the batch order, `[epochs, n, VIEW]`."""
+    offset: Vector | None = None
+    """What is added to the logits, `[classes]`."""
+
+
+PLAINLY = Seen()
+
+
+def seen_by(data: TrainingData, job: LocalJob, order: NDArray[np.int64], seed: int) -> Seen:
+    """Return how a job sees the samples of its batch order: views from its key, its log-prior."""
+    rng = generator(seed, "views", job.satellite, *job.key)
+    epochs, samples = order.shape
+    views = data.augmentation.views(rng, (epochs, samples), data.images.shape[1:])
+    return Seen(views, None if data.log_priors is None else data.log_priors[job.satellite])
 
 
 def standardisation(

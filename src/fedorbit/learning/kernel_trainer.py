@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedorbit.learning.jobs import LocalJob, SgdSettings, Trained, TrainingData
+from fedorbit.learning.jobs import PLAINLY, LocalJob, Seen, SgdSettings, Trained, TrainingData
 from fedorbit.learning.kernel import KernelCancelled, LenetKernel
 from fedorbit.learning.models import ModelSpec
 from fedorbit.learning.parameters import Vector
@@ -40,15 +40,17 @@ class KernelTrainer:
         self._warned_of: set[type] = set()
         self._lock = threading.Lock()
 
-    def train(self, job: LocalJob, order: NDArray[np.int64]) -> Trained:
+    def train(self, job: LocalJob, order: NDArray[np.int64], seen: Seen = PLAINLY) -> Trained:
         """Run a job over the given batch order `[epochs, n]`."""
         if order.size == 0:
             return Trained.untouched(job)
         try:
-            trained = job.rule.with_kernel(_Job(self, job, order))
+            trained = job.rule.with_kernel(_Job(self, job, order, seen))
         except KernelCancelled:
             raise TrainingCancelledError from None
-        return self._torch_for(type(job.rule)).train(job, order) if trained is None else trained
+        if trained is None:
+            return self._torch_for(type(job.rule)).train(job, order, seen)
+        return trained
 
     def call(
         self,
@@ -74,13 +76,16 @@ class KernelTrainer:
         epochs, samples = order.shape
         return epochs * -(-samples // int(self._settings["batch"]))
 
-    def evaluate(self, model: Vector, samples: NDArray[np.int64]) -> tuple[int, float]:
+    def evaluate(
+        self, model: Vector, samples: NDArray[np.int64], offset: Vector | None = None
+    ) -> tuple[int, float]:
         """Return how many samples are classified right, and the sum of their losses."""
         return self._kernel.evaluate(
             self._images,
             self._labels,
             samples,
             parameters=np.ascontiguousarray(model),
+            offset=offset,
             **self._standard,
         )
 
@@ -111,9 +116,12 @@ class KernelTrainer:
 class _Job:
     """A job as its rule sees it: `rules.KernelJob`."""
 
-    def __init__(self, trainer: KernelTrainer, job: LocalJob, order: NDArray[np.int64]) -> None:
+    def __init__(
+        self, trainer: KernelTrainer, job: LocalJob, order: NDArray[np.int64], seen: Seen
+    ) -> None:
         self.start, self.steps = job.start, trainer.batches(order)
         self._trainer, self._rate, self._order = trainer, job.rate, order
+        self._seen = seen._asdict()
 
     def call(self, function: Callable[..., Result], **arguments: Any) -> Result:
-        return self._trainer.call(function, self._order, self._rate, arguments)
+        return self._trainer.call(function, self._order, self._rate, self._seen | arguments)

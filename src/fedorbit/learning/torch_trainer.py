@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedorbit.errors import ModelError
-from fedorbit.learning.jobs import LocalJob, SgdSettings, Trained, TrainingData
+from fedorbit.learning.jobs import PLAINLY, LocalJob, Seen, SgdSettings, Trained, TrainingData
+from fedorbit.learning.augmentation import Views, seen_as
 from fedorbit.learning.models import ModelSpec
 from fedorbit.learning.parameters import ParameterLayout, Vector
 from fedorbit.learning.parts import Part
@@ -36,10 +37,12 @@ class Trainer(Protocol):
 
     name: str
 
-    def train(self, job: LocalJob, order: NDArray[np.int64]) -> Trained:
+    def train(self, job: LocalJob, order: NDArray[np.int64], seen: Seen = PLAINLY) -> Trained:
         """Run a job over the given batch order `[epochs, n]`."""
 
-    def evaluate(self, model: Vector, samples: NDArray[np.int64]) -> tuple[int, float]:
+    def evaluate(
+        self, model: Vector, samples: NDArray[np.int64], offset: Vector | None = None
+    ) -> tuple[int, float]:
         """Return how many samples are classified right, and the sum of their losses."""
 
     def cancel(self) -> None:
@@ -82,13 +85,15 @@ class TorchTrainer:
         self._cancelled = threading.Event()
         self._try_out()
 
-    def train(self, job: LocalJob, order: NDArray[np.int64]) -> Trained:
+    def train(self, job: LocalJob, order: NDArray[np.int64], seen: Seen = PLAINLY) -> Trained:
         """Run a job over the given batch order `[epochs, n]`."""
         if order.size == 0:
             return Trained.untouched(job)
-        return job.rule.with_torch(_Job(self, job, order))
+        return job.rule.with_torch(_Job(self, job, order, seen))
 
-    def evaluate(self, model: Vector, samples: NDArray[np.int64]) -> tuple[int, float]:
+    def evaluate(
+        self, model: Vector, samples: NDArray[np.int64], offset: Vector | None = None
+    ) -> tuple[int, float]:
         """Return how many samples are classified right, and the sum of their losses."""
         workspace = self._workspace()
         workspace.module.eval()
@@ -96,23 +101,31 @@ class TorchTrainer:
         correct, loss = 0, 0.0
         with torch.no_grad():
             for begin in range(0, len(samples), EVALUATION_BATCH):
-                images, labels = self.gather(samples[begin : begin + EVALUATION_BATCH])
-                logits = workspace.module(images)
-                correct += int((logits.argmax(dim=1) == labels).sum())
-                loss += float(functional.cross_entropy(logits, labels, reduction="sum"))
+                batch = self.gather(samples[begin : begin + EVALUATION_BATCH], offset=offset)
+                logits = _logits(workspace.module, batch)
+                correct += int((logits.argmax(dim=1) == batch.labels).sum())
+                loss += float(functional.cross_entropy(logits, batch.labels, reduction="sum"))
         return correct, loss
 
     def cancel(self) -> None:
         """Make running and later jobs raise `TrainingCancelledError` soon."""
         self._cancelled.set()
 
-    def gather(self, samples: NDArray[np.int64]) -> Batch:
+    def gather(
+        self,
+        samples: NDArray[np.int64],
+        views: Views | None = None,
+        offset: Vector | None = None,
+    ) -> Batch:
         """Gather and standardise a batch on the device."""
         images = torch.from_numpy(self._data.images[samples]).to(self.device, torch.float32)
+        if views is not None:
+            images = seen_as(images, views)
         images.mul_(self._scale).add_(self._shift)
         labels = torch.from_numpy(self._data.labels[samples]).to(self.device)
         # Channels last in memory, channels first by name: what convolutions like best.
-        return Batch(images.permute(0, 3, 1, 2), labels)
+        on_device = None if offset is None else _tensor(offset).to(self.device)
+        return Batch(images.permute(0, 3, 1, 2), labels, on_device)
 
     def gradient(self, point: Tensor, batch: Batch) -> Tensor:
         """Return the gradient of a batch's mean loss at a point."""
@@ -122,7 +135,7 @@ class TorchTrainer:
         workspace.module.train()
         workspace.weights.copy_(point)
         workspace.gradient.zero_()
-        loss = functional.cross_entropy(workspace.module(batch.images), batch.labels)
+        loss = functional.cross_entropy(_logits(workspace.module, batch), batch.labels)
         loss.backward()  # type: ignore[no-untyped-call]
         return workspace.gradient.clone()
 
@@ -134,7 +147,7 @@ class TorchTrainer:
         workspace.module.train()
         workspace.weights.copy_(point)
         with torch.no_grad():
-            return float(functional.cross_entropy(workspace.module(batch.images), batch.labels))
+            return float(functional.cross_entropy(_logits(workspace.module, batch), batch.labels))
 
     def _try_out(self) -> None:
         """Refuse a model now that would fail in the middle of a run, or could not be repeated."""
@@ -168,17 +181,24 @@ class TorchTrainer:
 class _Job:
     """A job as its rule sees it: `rules.TorchJob`."""
 
-    def __init__(self, trainer: TorchTrainer, job: LocalJob, order: NDArray[np.int64]) -> None:
+    def __init__(
+        self, trainer: TorchTrainer, job: LocalJob, order: NDArray[np.int64], seen: Seen
+    ) -> None:
         self.start, self.rate, self.order = job.start, job.rate, order
         self.settings, self.device = trainer.settings, trainer.device
-        self.batch, self.gradient = trainer.gather, trainer.gradient
-        self._trainer = trainer
+        self.gradient = trainer.gradient
+        self._trainer, self._seen = trainer, seen
 
-    def batches(self) -> Iterator[Batch]:
-        size = self.settings.batch
-        for epoch in self.order:
-            for begin in range(0, len(epoch), size):
-                yield self.batch(epoch[begin : begin + size])
+    def batches(self, *, plainly: bool = False) -> Iterator[Batch]:
+        epochs, samples = self.order.shape
+        for epoch in range(epochs):
+            for begin in range(0, samples, self.settings.batch):
+                yield self.batch(epoch, begin, plainly=plainly)
+
+    def batch(self, epoch: int, begin: int, *, plainly: bool = False) -> Batch:
+        these, (views, offset) = slice(begin, begin + self.settings.batch), self._seen
+        shown = None if plainly or views is None else views[epoch, these]
+        return self._trainer.gather(self.order[epoch, these], shown, offset)
 
     def loss(self, point: Tensor, batch: Batch) -> float:
         return self._trainer.loss(point, batch)
@@ -198,6 +218,11 @@ class _Job:
 
     def vector(self, tensor: Tensor) -> Vector:
         return tensor.detach().cpu().numpy().copy()
+
+
+def _logits(module: nn.Module, batch: Batch) -> Tensor:
+    logits: Tensor = module(batch.images)
+    return logits if batch.offset is None else logits + batch.offset
 
 
 def _tensor(vector: Vector) -> Tensor:

@@ -77,7 +77,8 @@ def train_orbit(
             samples=samples,
             to_come=[*phases[intra_round + 1 :], *to_come],
         )
-        model = combine(now, orbit, model, trained)
+        combined = combine(now, orbit, model, trained)
+        model = now.fleet.momentum.moved(orbit, purpose, model, combined)
         del trained  # before the next ones arrive
     return model
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedorbit.errors import ModelError
 from fedorbit.fleet import Now
+from fedorbit.learning.calibration import log_prior
 from fedorbit.learning.engine import Engine
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import Serves
@@ -26,12 +27,17 @@ class Evaluator:
     """Evaluates models; one that did not change is not evaluated again."""
 
     def __init__(
-        self, engine: Engine, test: Sequence[Samples], orbits: Sequence[int] | None = None
+        self,
+        engine: Engine,
+        test: Sequence[Samples],
+        orbits: Sequence[int] | None = None,
+        offsets: Sequence[Vector] | None = None,
     ) -> None:
         """`test[i]` are the test samples of client i, `orbits[i]` its orbit: i itself by default.
 
-        Clients are orbits, or satellites.
+        Clients are orbits, or satellites. `offsets[i]` is added to the logits of client i.
         """
+        self._offsets = offsets
         self._engine = engine
         self._test = test
         self._orbit_of = range(len(test)) if orbits is None else [int(orbit) for orbit in orbits]
@@ -81,7 +87,9 @@ class Evaluator:
         found = {client: digests[row[client]].digest() for client in clients}
         changed = [client for client in clients if self._digests.get(client) != found[client]]
         results = self._engine.evaluate(
-            [models[row[client]] for client in changed], [self._test[client] for client in changed]
+            [models[row[client]] for client in changed],
+            [self._test[client] for client in changed],
+            None if self._offsets is None else [self._offsets[client] for client in changed],
         )
         self._results |= zip(changed, results, strict=True)
         self._digests |= found
@@ -89,11 +97,23 @@ class Evaluator:
 
 def evaluator_of(world: World, engine: Engine, serves: Serves) -> Evaluator:
     """Return an evaluator of what a method serves."""
-    partition = world.partition
-    if serves != "satellite":
-        return Evaluator(engine, partition.test)
-    test = partition.satellite_test(world.data.labels, world.spec.classes, world.config.seed)
-    return Evaluator(engine, test, partition.orbit_of_satellite.tolist())
+    partition, labels, classes = world.partition, world.data.labels, world.spec.classes
+    counts = partition.train_counts(labels, classes)
+    if serves == "satellite":
+        test = partition.satellite_test(labels, classes, world.config.seed)
+        orbits = partition.orbit_of_satellite.tolist()
+    else:
+        test, orbits = partition.test, None
+        counts = _sums(counts, partition.orbit_of_satellite, len(test))
+    priors = list(log_prior(counts)) if world.config.training.calibrate else None
+    return Evaluator(engine, test, orbits, priors)
+
+
+def _sums(counts: Samples, orbit_of_satellite: Samples, orbits: int) -> Samples:
+    """Return counts `[orbit, class]` of counts `[satellite, class]`."""
+    total = np.zeros((orbits, counts.shape[1]), dtype=np.int64)
+    np.add.at(total, orbit_of_satellite, counts)
+    return total
 
 
 def clients(now: Now, serves: Serves) -> list[int]:

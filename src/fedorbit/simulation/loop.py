@@ -27,6 +27,7 @@ from fedorbit.simulation.records import (
     read_records,
     write_summary,
 )
+from fedorbit.simulation.running_mean import RunningMean
 from fedorbit.simulation.world import (
     World,
     warn_of_idle_satellites,
@@ -155,6 +156,7 @@ def _rounds(
     run, every = world.config.run, world.config.engine.checkpoint_every
     saved = at.done.rounds_done
     clock = time.monotonic() - at.done.spent["seconds"]
+    means = RunningMean(world.config.training.running_mean, at.done.under_way)
     try:
         for t in range(at.done.rounds_done, run.rounds):
             now = fleet.at(t)
@@ -162,8 +164,10 @@ def _rounds(
             if fleet.onboard is not None:
                 fleet.onboard.begin(t + 1)
             record, records_bytes = None, at.done.records_bytes
-            if (t + 1) % run.evaluate_every == 0 or t + 1 == run.rounds:
-                evaluated = evaluator(method.models(state), clients(now, method.serves))
+            due = (t + 1) % run.evaluate_every == 0 or t + 1 == run.rounds
+            in_use = means.after(t, method.models(state)) if due or means.decay else None
+            if due and in_use is not None:
+                evaluated = evaluator(in_use, clients(now, method.serves))
                 record = _record(world, now, evaluated, clock)
                 records_bytes = records.append(record)
                 fleet.ledger.start_record()
@@ -172,6 +176,7 @@ def _rounds(
                     fleet.onboard.start_record()
             spent, under_way = fleet.saved()
             spent["seconds"] = time.monotonic() - clock
+            under_way |= means.saved()
             # From here on the round counts: a stop before this line forgets it, after it keeps it.
             at.done = Checkpoint(t + 1, state, spent, under_way, records_bytes, records.chain)
             if (t + 1) % every == 0 or t + 1 == run.rounds:

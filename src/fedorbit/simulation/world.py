@@ -47,7 +47,9 @@ from fedorbit.fleet import (
 )
 from fedorbit.fleet.moves import moved_parts
 from fedorbit.hardware import Hardware
+from fedorbit.learning.augmentation import Augmentation
 from fedorbit.learning.backends import Backend, make_trainer, resolve_backend
+from fedorbit.learning.calibration import log_priors
 from fedorbit.learning.engine import Engine, LocalEngine
 from fedorbit.learning.jobs import SgdSettings, TrainingData, standardisation
 from fedorbit.learning.models import ModelSpec, model_spec
@@ -152,6 +154,7 @@ class World:
         everything = np.sort(np.concatenate(train))
         scale, shift = standardisation(images, everything)
         data = TrainingData(images, labels, scale, shift, train, everything)
+        data = _as_trained(data, self.config, self.spec.classes)
         section = self.config.engine
         trainer = make_trainer(self.backend, self.spec, data, self.sgd, section.device)
         workers = section.workers if section.kind == "local" else 0
@@ -188,7 +191,9 @@ class World:
         return replace(
             self,
             partition=replace(self.partition, train=train),
-            data=replace(self.data, parts=(*train, *pools)),
+            data=_as_trained(
+                replace(self.data, parts=(*train, *pools)), self.config, self.spec.classes
+            ),
         )
 
     def fleet(self, engine: Engine, needs: Needs = ONE_MODEL, moves: Sequence[Move] = ()) -> Fleet:
@@ -215,6 +220,7 @@ class World:
                 training.rate_decay,
                 training.batch,
                 training.momentum,
+                training.orbit_momentum,
             ),
             links=self.config.run.links,
             round_s=self.config.schedule.round_s,
@@ -277,6 +283,14 @@ def build_world(
         warn_of_missing_links(unlinked_orbits, constellation.orbits)
     everything = np.sort(np.concatenate(partition.train))
     scale, shift = standardisation(dataset.images, everything)
+    data = TrainingData(
+        images=_images(config, dataset),
+        labels=dataset.labels,
+        scale=scale,
+        shift=shift,
+        parts=(*partition.train, *_pools(partition, activity)),
+        everything=everything,
+    )
     return World(
         config=config,
         constellation=constellation,
@@ -287,14 +301,7 @@ def build_world(
         dataset=dataset,
         partition=partition,
         spec=spec,
-        data=TrainingData(
-            images=_images(config, dataset),
-            labels=dataset.labels,
-            scale=scale,
-            shift=shift,
-            parts=(*partition.train, *_pools(partition, activity)),
-            everything=everything,
-        ),
+        data=_as_trained(data, config, spec.classes),
         initial_model=spec.initial_vector(config.seed),
         activity=activity,
         hardware=build_hardware(config, constellation, progress),
@@ -375,6 +382,18 @@ def warn_of_idle_satellites(onboard: Onboard) -> None:
 
 def _named(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers[:8])) + (" …" if len(numbers) > 8 else "")
+
+
+def _as_trained(data: TrainingData, config: Config, classes: int) -> TrainingData:
+    """Return the data with the views and log-priors that training asks for."""
+    training = config.training
+    augmentation = Augmentation(
+        orientations="orientations" in training.augment,
+        shift=training.shift if "shifts" in training.augment else 0,
+    )
+    parts = (*data.parts, data.everything)
+    priors = log_priors(data.labels, parts, classes) if training.calibrate else None
+    return replace(data, augmentation=augmentation, log_priors=priors)
 
 
 def _images(config: Config, dataset: Dataset) -> Any:

@@ -21,9 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Images = NDArray[np.uint8] | NDArray[np.float32]
+Images = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.float32]
 Indices = NDArray[np.int64]
 Vector = NDArray[np.float32]
+Views = NDArray[np.int8]
+"""`[..., 3]`: orientation, rows on, columns on; see `LenetKernel`."""
 CancelFlag = NDArray[np.int32] | c_int
 """Non-zero stops a call; may be set from another thread."""
 
@@ -33,10 +35,14 @@ MOST_CHANNELS = 64
 """Offsets inside one padded image are 32-bit in the library; these limits keep them far away."""
 
 _LIBRARY = "_lenet"
-_INTERFACE = 3
+_INTERFACE = 4
 """That of `lenet.c`; a library of other sources would read other arguments."""
 _CANCELLED = 1
 _ALIGNMENT = 64
+_KINDS = (np.float32, np.uint8, np.uint16)
+"""Types of images, in the order of the library's numbers for them."""
+_ORIENTATIONS, _FLIPS = 8, 4
+"""Orientations of a square; those from four on are transposed, which others cannot be."""
 
 
 class KernelCancelled(Exception):  # noqa: N818 (not an error: somebody asked for it)
@@ -55,10 +61,11 @@ class _Input(ctypes.Structure):
 class _Data(ctypes.Structure):
     _fields_ = (
         ("images", c_void_p),
-        ("bytes", c_int32),
+        ("kind", c_int32),
         ("labels", c_void_p),
         ("scale", c_void_p),
         ("shift", c_void_p),
+        ("offset", c_void_p),
     )
 
 
@@ -69,6 +76,7 @@ class _Memory(ctypes.Structure):
 class _Schedule(ctypes.Structure):
     _fields_ = (
         ("order", c_void_p),
+        ("views", c_void_p),
         ("epochs", c_int64),
         ("samples", c_int64),
         ("batch", c_int64),
@@ -176,10 +184,14 @@ class LenetKernel:
     The vector holds PyTorch's tensors one after the other: conv1, conv2, fc1, fc2, fc3, each weight
     before its bias. fc1 reads the feature maps in the order (row, column, map).
 
-    Images are `[n, height, width, channels]`, uint8 or float32, C-contiguous; the network sees
-    `image * scale + shift` with one scale and shift per channel. Nothing that is passed in changes,
-    except an `anchor_out`. An instance may be used by many threads at once; for each it keeps the
-    memory of the last call.
+    Images are `[n, height, width, channels]`, uint8, uint16 or float32, C-contiguous; the network
+    sees `image * scale + shift` with one scale and shift per channel. Nothing that is passed in
+    changes, except an `anchor_out`. An instance may be used by many threads at once; for each it
+    keeps the memory of the last call.
+
+    `views` tell for each sample of an order how its image is seen: moved so many rows and columns
+    up and to the left, where the edge repeats; then transposed (orientation + 4), with its rows
+    (+ 2) and its columns (+ 1) reversed. `offset` is added to the logits of each class.
 
     All calls accept `cancel`, which is looked at before each batch: see `KernelCancelled`.
     """
@@ -227,6 +239,8 @@ class LenetKernel:
         begin: int = 0,
         end: int | None = None,
         mask: NDArray[np.bool_] | None = None,
+        views: Views | None = None,
+        offset: Vector | None = None,
         cancel: CancelFlag | None = None,
     ) -> Vector:
         """Run SGD from `start` over the batches of `order`, `[epochs, n]`; return the end.
@@ -247,7 +261,7 @@ class LenetKernel:
         those where it is true. The norms are theirs; all others keep their bits. Layers that lie
         wholly before `begin` cost no backward pass.
         """
-        call = self._call(images, labels, order, scale, shift, cancel, epochs=True)
+        call = self._call(images, labels, order, scale, shift, views, offset, cancel, epochs=True)
         _set_sgd(call.schedule, batch, rate, momentum, weight_decay, clip_norm)
         self._check_vectors(
             start=start, anchor=anchor, anchor_out=anchor_out, correction=correction
@@ -287,6 +301,8 @@ class LenetKernel:
         momentum: float,
         weight_decay: float,
         clip_norm: float | None,
+        views: Views | None = None,
+        offset: Vector | None = None,
         cancel: CancelFlag | None = None,
     ) -> tuple[Vector, Vector, float]:
         """Run APFL's coupled steps; return the new w, v and alpha.
@@ -295,7 +311,7 @@ class LenetKernel:
         alpha times the gradient g at the mixture alpha v + (1 - alpha) w; alpha moves against
         <g, v - w> and stays in [0, 1].
         """
-        call = self._call(images, labels, order, scale, shift, cancel, epochs=True)
+        call = self._call(images, labels, order, scale, shift, views, offset, cancel, epochs=True)
         _set_sgd(call.schedule, batch, rate, momentum, weight_decay, clip_norm)
         self._check_vectors(w=w, v=v)
         if not 0 <= alpha <= 1:
@@ -321,10 +337,11 @@ class LenetKernel:
         parameters: Vector,
         scale: Vector,
         shift: Vector,
+        offset: Vector | None = None,
         cancel: CancelFlag | None = None,
     ) -> tuple[int, float]:
         """Return how many of the samples are classified right, and the sum of their losses."""
-        call = self._call(images, labels, indices, scale, shift, cancel, epochs=False)
+        call = self._call(images, labels, indices, scale, shift, None, offset, cancel)
         self._check_vectors(parameters=parameters)
         correct, loss = c_int64(), c_double()
         if indices.size > 0:
@@ -341,9 +358,11 @@ class LenetKernel:
         parameters: Vector,
         scale: Vector,
         shift: Vector,
+        views: Views | None = None,
+        offset: Vector | None = None,
     ) -> tuple[Vector, float]:
         """Return the gradient of the samples' mean loss, and that loss."""
-        call = self._call(images, labels, indices, scale, shift, None, epochs=False)
+        call = self._call(images, labels, indices, scale, shift, views, offset, None)
         self._check_vectors(parameters=parameters)
         if indices.size == 0:
             raise ValueError("a gradient needs at least 1 sample, got 0 indices")
@@ -359,12 +378,14 @@ class LenetKernel:
         order: Indices,
         scale: Vector,
         shift: Vector,
+        views: Views | None,
+        offset: Vector | None,
         cancel: CancelFlag | None,
         *,
-        epochs: bool,
+        epochs: bool = False,
     ) -> _Call:
         """Check what all calls share and describe it to C."""
-        _check_array("images", images, (np.uint8, np.float32), (None, *self._shape))
+        _check_array("images", images, _KINDS, (None, *self._shape))
         _check_array("labels", labels, (np.int64,), (len(images),))
         name, shape = ("order", (None, None)) if epochs else ("indices", (None,))
         _check_array(name, order, (np.int64,), shape)
@@ -372,21 +393,34 @@ class LenetKernel:
         _check_array("shift", shift, (np.float32,), (self._shape[2],))
         _check_range(name, order, len(images), f"there are {len(images)} images")
         _check_range("labels", labels[order], self._classes, f"there are {self._classes} classes")
+        if views is not None:
+            self._check_views(views, order)
+        if offset is not None:
+            _check_array("offset", offset, (np.float32,), (self._classes,))
         data = _Data(
             images.ctypes.data,
-            images.dtype == np.uint8,
+            _KINDS.index(images.dtype.type),
             labels.ctypes.data,
             scale.ctypes.data,
             shift.ctypes.data,
+            _address(offset),
         )
         schedule = _Schedule(
             order=order.ctypes.data,
+            views=_address(views),
             epochs=order.shape[0] if epochs else 1,
             samples=order.shape[-1],
             batch=order.shape[-1],
             cancel=_flag_address(cancel),
         )
-        return _Call(data, schedule, (images, labels, order, scale, shift, cancel))
+        keep = (images, labels, order, scale, shift, views, offset, cancel)
+        return _Call(data, schedule, keep)
+
+    def _check_views(self, views: Views, order: Indices) -> None:
+        _check_array("views", views, (np.int8,), (*order.shape, 3))
+        square = self._shape[0] == self._shape[1]
+        why = "a square has 8 orientations" if square else "only squares can be transposed"
+        _check_range("orientations", views[..., 0], _ORIENTATIONS if square else _FLIPS, why)
 
     def _check_vectors(self, **vectors: Vector | None) -> None:
         for name, vector in vectors.items():
@@ -504,7 +538,7 @@ def _check_array(
         raise ValueError(f"{name} must be C-contiguous and aligned; np.ascontiguousarray makes it")
 
 
-def _check_range(name: str, values: Indices, limit: int, why: str) -> None:
+def _check_range(name: str, values: NDArray[np.integer[Any]], limit: int, why: str) -> None:
     if values.size == 0:
         return
     least, most = int(values.min()), int(values.max())

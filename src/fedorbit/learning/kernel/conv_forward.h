@@ -33,27 +33,92 @@ static void prepare_kernels(Workspace *ws, const float *parameters) {
 
 /* ---- input ----------------------------------------------------------------------------------- */
 
-/* input = image * scale + shift, from bytes or floats; `image` may end right after its last
- * value. */
-static void standardise(Workspace *ws, const void *image, bool bytes) {
+/* Types of a pixel's values. */
+enum { FLOATS, BYTES, WORDS };
+
+static inline ptrdiff_t bytes_of(int32_t kind) {
+    return kind == FLOATS ? (ptrdiff_t)sizeof(float) : kind == BYTES ? 1 : 2;
+}
+
+/* A view: orientation (bits: columns reversed, rows reversed, transposed before that), and how many
+ * rows and columns further on in the image it begins; what lies outside repeats the edge. */
+enum { ORIENTATION, ROWS_ON, COLUMNS_ON, VIEW };
+enum { REVERSE_COLUMNS = 1, REVERSE_ROWS = 2, TRANSPOSE = 4 };
+
+/* Where the rows or columns of a view begin in the image, in bytes. */
+static void fill_offsets(int32_t *offsets, ptrdiff_t count, bool reverse, ptrdiff_t on,
+                         ptrdiff_t stride) {
+    for (ptrdiff_t i = 0; i < count; i++) {
+        const ptrdiff_t at = (reverse ? count - 1 - i : i) + on;
+        offsets[i] = (int32_t)(smaller(larger(at, 0), count - 1) * stride);
+    }
+}
+
+TILE_FUNCTION void gather_pixels(Workspace *ws, const uint8_t *image, const ptrdiff_t pixel) {
+    uint8_t *to = ws->view;
+    for (ptrdiff_t y = 0; y < ws->shape.height; y++) {
+        const uint8_t *row = image + ws->view_rows[y];
+        for (ptrdiff_t x = 0; x < ws->shape.width; x++, to += pixel)
+            memcpy(to, row + ws->view_columns[x], (size_t)pixel);
+    }
+}
+
+/* The image of a view, in the workspace. Transposed ones must be square. */
+static const uint8_t *seen_as(Workspace *ws, const uint8_t *image, const int8_t *view,
+                              ptrdiff_t pixel) {
+    const Shape *s = &ws->shape;
+    const int turn = view[ORIENTATION];
+    if (!turn && !view[ROWS_ON] && !view[COLUMNS_ON]) return image;
+    const bool transpose = turn & TRANSPOSE;
+    const ptrdiff_t row = s->width * pixel;
+    fill_offsets(ws->view_rows, s->height, turn & REVERSE_ROWS,
+                 view[transpose ? COLUMNS_ON : ROWS_ON], transpose ? pixel : row);
+    fill_offsets(ws->view_columns, s->width, turn & REVERSE_COLUMNS,
+                 view[transpose ? ROWS_ON : COLUMNS_ON], transpose ? row : pixel);
+    switch (pixel) { /* copies of a constant size are a few instructions */
+    case 1: gather_pixels(ws, image, 1); break;
+    case 3: gather_pixels(ws, image, 3); break;
+    case 4: gather_pixels(ws, image, 4); break;
+    case 12: gather_pixels(ws, image, 12); break;
+    default: gather_pixels(ws, image, pixel);
+    }
+    return ws->view;
+}
+
+/* Eight values from `i` on, and one, as floats. */
+TILE_FUNCTION vec load_values(const void *row, ptrdiff_t i, const int32_t kind) {
+    if (kind == FLOATS) return _mm256_loadu_ps((const float *)row + i);
+    if (kind == BYTES) return _mm256_cvtepi32_ps(load_bytes((const uint8_t *)row + i));
+    const __m128i words = _mm_loadu_si128((const __m128i *)(const void *)((const uint16_t *)row + i));
+    return _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(words));
+}
+
+TILE_FUNCTION float load_value(const void *row, ptrdiff_t i, const int32_t kind) {
+    if (kind == FLOATS) return ((const float *)row)[i];
+    return kind == BYTES ? (float)((const uint8_t *)row)[i] : (float)((const uint16_t *)row)[i];
+}
+
+TILE_FUNCTION void standardise_rows(Workspace *ws, const void *image, const int32_t kind) {
     const Shape *s = &ws->shape;
     const ptrdiff_t values = s->width * s->channels;
     for (ptrdiff_t y = 0; y < s->height; y++) {
         float *to = ws->input + y * s->row_floats;
-        const uint8_t *from_bytes = (const uint8_t *)image + y * values;
-        const float *from_floats = (const float *)image + y * values;
+        const void *from = (const uint8_t *)image + y * values * bytes_of(kind);
         ptrdiff_t i = 0;
-        for (; i + LANES <= values; i += LANES) {
-            const vec x = bytes ? _mm256_cvtepi32_ps(load_bytes(from_bytes + i))
-                                : _mm256_loadu_ps(from_floats + i);
-            _mm256_storeu_ps(to + i, _mm256_fmadd_ps(x, _mm256_loadu_ps(ws->scale + i),
+        for (; i + LANES <= values; i += LANES)
+            _mm256_storeu_ps(to + i, _mm256_fmadd_ps(load_values(from, i, kind),
+                                                     _mm256_loadu_ps(ws->scale + i),
                                                      _mm256_loadu_ps(ws->shift + i)));
-        }
-        for (; i < values; i++) {
-            const float x = bytes ? (float)from_bytes[i] : from_floats[i];
-            to[i] = __builtin_fmaf(x, ws->scale[i], ws->shift[i]);
-        }
+        for (; i < values; i++)
+            to[i] = __builtin_fmaf(load_value(from, i, kind), ws->scale[i], ws->shift[i]);
     }
+}
+
+/* input = image * scale + shift; `image` may end right after its last value. */
+static void standardise(Workspace *ws, const void *image, int32_t kind) {
+    if (kind == BYTES) standardise_rows(ws, image, BYTES);
+    else if (kind == WORDS) standardise_rows(ws, image, WORDS);
+    else standardise_rows(ws, image, FLOATS);
 }
 
 /* Rows of bytes with zeros behind them, so that vectors may read past a row's end. */

@@ -45,7 +45,7 @@
 enum { DONE = 0, CANCELLED = 1 };
 
 /* Grows with every change of what the binding sees: it refuses a library of other sources. */
-enum { INTERFACE = 3 };
+enum { INTERFACE = 4 };
 
 /* The binding mirrors these structures field by field. */
 typedef struct {
@@ -53,10 +53,11 @@ typedef struct {
 } LenetInput;
 
 typedef struct {
-    const void *images; /* [n][height][width][channels] of uint8 or float */
-    int32_t bytes;      /* 1 for uint8 */
+    const void *images; /* [n][height][width][channels] */
+    int32_t kind;       /* of the images: FLOATS, BYTES or WORDS */
     const int64_t *labels;
     const float *scale, *shift; /* per channel */
+    const float *offset;        /* NULL, or added to the logits of each class */
 } LenetData;
 
 typedef struct {
@@ -66,6 +67,7 @@ typedef struct {
 
 typedef struct {
     const int64_t *order; /* [epochs][samples] */
+    const int8_t *views;  /* NULL, or [epochs][samples][VIEW]: how each sample is seen */
     int64_t epochs, samples, batch;
     float rate, momentum, weight_decay;
     float clip_norm;             /* <= 0: no clipping */
@@ -146,29 +148,45 @@ static void set_standardisation(Workspace *ws, const LenetData *data) {
     }
 }
 
-static const void *image_of(const Workspace *ws, const LenetData *data, int64_t index) {
+/* Samples that go through the network together, and how each is seen. */
+typedef struct {
+    const int64_t *indices;
+    const int8_t *views; /* NULL: as they are */
+    ptrdiff_t size;
+} Batch;
+
+static Batch batch_from(Batch batch, ptrdiff_t first, ptrdiff_t size) {
+    const int8_t *views = batch.views ? batch.views + first * VIEW : NULL;
+    return (Batch){batch.indices + first, views, size};
+}
+
+/* A sample's image as it lies in memory, or as its view shows it in the workspace. */
+static const void *image_of(Workspace *ws, const LenetData *data, Batch batch, ptrdiff_t sample) {
     const Shape *s = &ws->shape;
-    const size_t values = (size_t)(s->height * s->width * s->channels);
-    const size_t bytes = values * (data->bytes ? 1 : sizeof(float));
-    return (const char *)data->images + (size_t)index * bytes;
+    const ptrdiff_t bytes = s->height * s->width * s->channels * bytes_of(data->kind);
+    const uint8_t *image = (const uint8_t *)data->images + batch.indices[sample] * bytes;
+    if (!batch.views) return image;
+    return seen_as(ws, image, batch.views + sample * VIEW, s->channels * bytes_of(data->kind));
 }
 
 /* Without a backward pass to come, conv1's output of all samples lies in one place, which stays in
  * L1 and L2. */
-TILE_FUNCTION void forward(Workspace *ws, const LenetData *data, const int64_t *indices,
-                           ptrdiff_t samples, const float *parameters, const bool keep) {
+TILE_FUNCTION void forward(Workspace *ws, const LenetData *data, Batch batch,
+                           const float *parameters, const bool keep) {
     const Shape *s = &ws->shape;
-    for (ptrdiff_t i = 0; i < samples; i++) {
+    const bool bytes = data->kind == BYTES;
+    for (ptrdiff_t i = 0; i < batch.size; i++) {
         float *pooled1 = ws->pooled1 + (keep ? i : 0) * pooled1_floats(s);
-        const void *image = image_of(ws, data, indices[i]);
-        if (data->bytes) copy_bytes(ws, image);
-        else standardise(ws, image, false);
-        forward1(ws, data->bytes, parameters + s->conv1_b, pooled1,
+        const void *image = image_of(ws, data, batch, i);
+        if (bytes) copy_bytes(ws, image);
+        else standardise(ws, image, data->kind);
+        forward1(ws, bytes, parameters + s->conv1_b, pooled1,
                  ws->choice1 + i * choice1_bytes(s), keep);
         forward2(ws, parameters + s->conv2_b, pooled1, ws->features + i * s->features,
                  ws->choice2 + i * s->features, keep);
     }
     dense_forward(ws, parameters);
+    if (data->offset) add_bias(ws, ws->logits, data->offset, s->classes, false);
 }
 
 static void clear_columns(Workspace *ws, ptrdiff_t first) {
@@ -177,13 +195,13 @@ static void clear_columns(Workspace *ws, ptrdiff_t first) {
 }
 
 /* Gradients of conv2 and, where they are asked for, of conv1. */
-static void convolutions_backward(Workspace *ws, const LenetData *data, const int64_t *indices,
-                                  ptrdiff_t samples, float *gradient, bool conv1) {
+static void convolutions_backward(Workspace *ws, const LenetData *data, Batch batch,
+                                  float *gradient, bool conv1) {
     const Shape *s = &ws->shape;
     memset(ws->conv1_grad, 0, sizeof(float) * (size_t)(MAPS1 * TAPS * s->kernel_vecs * LANES));
     memset(ws->conv2_grad, 0, sizeof(float) * MAPS2 * KERNEL2);
-    for (ptrdiff_t i = 0; i < samples; i++) {
-        if (conv1) standardise(ws, image_of(ws, data, indices[i]), data->bytes);
+    for (ptrdiff_t i = 0; i < batch.size; i++) {
+        if (conv1) standardise(ws, image_of(ws, data, batch, i), data->kind);
         const uint8_t *choice2 = ws->choice2 + i * s->features;
         const float *features_grad = ws->features_grad + i * s->features;
         backward2_weights(ws, ws->pooled1 + i * pooled1_floats(s), choice2, features_grad,
@@ -198,25 +216,23 @@ static void convolutions_backward(Workspace *ws, const LenetData *data, const in
 /* gradient = that of the mean loss over the batch; returns the sum of losses. The backward pass
  * ends at the layer of the parameter `begin`: gradients of the layers before it are not computed,
  * and what stands in their place means nothing. */
-static double batch_gradient(Workspace *ws, const LenetData *data, const int64_t *indices,
-                             ptrdiff_t batch, const float *parameters, float *gradient,
-                             ptrdiff_t begin) {
+static double batch_gradient(Workspace *ws, const LenetData *data, Batch batch,
+                             const float *parameters, float *gradient, ptrdiff_t begin) {
     const Shape *s = &ws->shape;
-    const float weight = 1.0f / (float)batch;
+    const float weight = 1.0f / (float)batch.size;
     double loss = 0;
     prepare_kernels(ws, parameters);
     memset(gradient, 0, sizeof(float) * (size_t)s->fc1_w); /* the convolutions always add */
-    for (ptrdiff_t first = 0; first < batch; first += ws->chunk) {
-        const ptrdiff_t samples = smaller(batch - first, ws->chunk);
-        if (begin < s->fc1_w) forward(ws, data, indices + first, samples, parameters, true);
-        else forward(ws, data, indices + first, samples, parameters, false);
-        for (ptrdiff_t i = 0; i < samples; i++)
-            loss += loss_gradient(ws, i, data->labels[indices[first + i]], weight);
-        clear_columns(ws, samples);
-        dense_backward(ws, parameters, samples, gradient, first > 0, begin);
+    for (ptrdiff_t first = 0; first < batch.size; first += ws->chunk) {
+        const Batch chunk = batch_from(batch, first, smaller(batch.size - first, ws->chunk));
+        if (begin < s->fc1_w) forward(ws, data, chunk, parameters, true);
+        else forward(ws, data, chunk, parameters, false);
+        for (ptrdiff_t i = 0; i < chunk.size; i++)
+            loss += loss_gradient(ws, i, data->labels[chunk.indices[i]], weight);
+        clear_columns(ws, chunk.size);
+        dense_backward(ws, parameters, chunk.size, gradient, first > 0, begin);
         if (begin < s->fc1_w)
-            convolutions_backward(ws, data, indices + first, samples, gradient,
-                                  begin < s->conv2_w);
+            convolutions_backward(ws, data, chunk, gradient, begin < s->conv2_w);
     }
     return loss;
 }
@@ -334,15 +350,11 @@ static bool cancelled(const LenetSchedule *plan) { return plan->cancel && *plan-
 
 /* ---- training -------------------------------------------------------------------------------- */
 
-typedef struct {
-    const int64_t *indices;
-    ptrdiff_t size;
-} Batch;
-
 /* The batch of an epoch that begins with its sample `first`. */
 static Batch batch_at(const LenetSchedule *plan, int64_t epoch, int64_t first) {
-    const int64_t *order = plan->order + epoch * plan->samples;
-    return (Batch){order + first, smaller(plan->batch, plan->samples - first)};
+    const Batch all = {plan->order, plan->views, plan->epochs * plan->samples};
+    return batch_from(all, epoch * plan->samples + first,
+                      smaller(plan->batch, plan->samples - first));
 }
 
 /* The batch after it, and after the last one the first. */
@@ -368,7 +380,7 @@ static float *vector_of(const Training *t, ptrdiff_t which) {
 
 /* Gradient of the mean loss of a batch, in the part. */
 static void gradient_at(const Training *t, Batch batch, const float *point, float *gradient) {
-    batch_gradient(t->ws, t->data, batch.indices, batch.size, point, gradient, t->begin);
+    batch_gradient(t->ws, t->data, batch, point, gradient, t->begin);
 }
 
 /* The same where the parameters moved by scale * direction. */
@@ -458,15 +470,14 @@ EXPORT int lenet_train_apfl(const LenetInput *in, const LenetData *data, const L
     float *mixed_velocity = memory->scratch + MIXED_VELOCITY * stride;
     memset(velocity, 0, (size_t)n * sizeof(float));
     memset(mixed_velocity, 0, (size_t)n * sizeof(float));
-    for (int64_t epoch = 0; epoch < plan->epochs; epoch++) {
-        const int64_t *order = plan->order + epoch * plan->samples;
+    for (int64_t epoch = 0; epoch < plan->epochs; epoch++)
         for (int64_t first = 0; first < plan->samples; first += plan->batch) {
             if (cancelled(plan)) return CANCELLED;
-            const ptrdiff_t batch = smaller(plan->batch, plan->samples - first);
+            const Batch batch = batch_at(plan, epoch, first);
             const float a = (float)*alpha, b = (float)(1.0 - *alpha);
             for (ptrdiff_t i = 0; i < n; i++) mixed[i] = a * v[i] + b * w[i];
-            batch_gradient(ws, data, order + first, batch, w, gradient, 0);
-            batch_gradient(ws, data, order + first, batch, mixed, mixed_gradient, 0);
+            batch_gradient(ws, data, batch, w, gradient, 0);
+            batch_gradient(ws, data, batch, mixed, mixed_gradient, 0);
 
             float *difference = mixed; /* the mixture has served */
             for (ptrdiff_t i = 0; i < n; i++) difference[i] = v[i] - w[i];
@@ -478,7 +489,6 @@ EXPORT int lenet_train_apfl(const LenetInput *in, const LenetData *data, const L
             /* A model that has diverged says nothing about alpha. */
             if (isfinite(moved)) *alpha = moved < 0 ? 0 : moved > 1 ? 1 : moved;
         }
-    }
     return DONE;
 }
 
@@ -491,10 +501,11 @@ EXPORT int lenet_evaluate(const LenetInput *in, const LenetData *data, const Len
     prepare_kernels(ws, parameters);
     for (int64_t first = 0; first < plan->samples; first += ws->chunk) {
         if (cancelled(plan)) return CANCELLED;
-        const ptrdiff_t samples = smaller(ws->chunk, plan->samples - first);
-        forward(ws, data, plan->order + first, samples, parameters, false);
-        for (ptrdiff_t i = 0; i < samples; i++) {
-            const int64_t label = data->labels[plan->order[first + i]];
+        const Batch chunk = batch_from((Batch){plan->order, plan->views, plan->samples}, first,
+                                       smaller(ws->chunk, plan->samples - first));
+        forward(ws, data, chunk, parameters, false);
+        for (ptrdiff_t i = 0; i < chunk.size; i++) {
+            const int64_t label = data->labels[chunk.indices[i]];
             ptrdiff_t prediction;
             float top, sum;
             *loss += cross_entropy(ws, i, label, &prediction, &top, &sum);
@@ -509,7 +520,7 @@ EXPORT int lenet_gradient(const LenetInput *in, const LenetData *data, const Len
                           const LenetSchedule *plan, const float *parameters, float *gradient,
                           double *loss) {
     Workspace *ws = workspace_for(in, data, memory, plan->batch);
-    *loss = batch_gradient(ws, data, plan->order, plan->samples, parameters, gradient, 0) /
-            (double)plan->samples;
+    const Batch all = {plan->order, plan->views, plan->samples};
+    *loss = batch_gradient(ws, data, all, parameters, gradient, 0) / (double)plan->samples;
     return DONE;
 }

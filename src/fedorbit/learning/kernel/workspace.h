@@ -93,6 +93,8 @@ typedef struct {
     float *kernel2_back;  /* [16 maps][6][6][8] with zeros between */
 
     /* Scratch for one sample. */
+    int32_t *view_rows, *view_columns; /* [height], [width]: offsets of what a view shows */
+    uint8_t *view;          /* [height][width][C] of the images' type */
     float *scale, *shift;   /* [width * C]: per-channel standardisation, written out for a row */
     float *input;           /* [height][row_floats], HWC */
     uint8_t *bytes;         /* [height][row_bytes], HWC, not standardised */
@@ -243,6 +245,9 @@ static inline void lay_out(Workspace *ws, Arena *arena) {
     ws->kernel2 = carve_floats(arena, TILE_INPUTS * TAPS * MAPS1 * MAPS2);
     ws->kernel2_back = carve_floats(arena, FRAMED_ALL);
 
+    ws->view_rows = carve(arena, s->height, sizeof(int32_t));
+    ws->view_columns = carve(arena, s->width, sizeof(int32_t));
+    ws->view = carve(arena, s->height * s->width * s->channels, sizeof(float));
     ws->scale = carve_floats(arena, s->width * s->channels);
     ws->shift = carve_floats(arena, s->width * s->channels);
     ws->input = carve_floats(arena, s->height * s->row_floats);

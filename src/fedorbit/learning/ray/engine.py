@@ -76,13 +76,15 @@ class RayEngine:
             self._in_use.clear()
 
     def evaluate(
-        self, models: list[Vector], samples: list[NDArray[np.int64]]
+        self,
+        models: list[Vector],
+        samples: list[NDArray[np.int64]],
+        offsets: list[Vector] | None = None,
     ) -> list[tuple[int, float]]:
         """Evaluate each model on its samples: number right, and sum of losses."""
-        pairs = zip(models, samples, strict=True)
+        asked = zip(models, samples, offsets or [None] * len(models), strict=True)
         futures: list[_Outcome[tuple[int, float]]] = [
-            _Outcome(self._ray, self._evaluate.remote(self._workshop, model, mine))
-            for model, mine in pairs
+            _Outcome(self._ray, self._evaluate.remote(self._workshop, *each)) for each in asked
         ]
         try:
             return [self._result(future) for future in futures]

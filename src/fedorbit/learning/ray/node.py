@@ -20,13 +20,13 @@ from fedorbit import __version__
 from fedorbit.data.cache import Dataset, dataset_folder, open_dataset
 from fedorbit.errors import ClusterError, DataError
 from fedorbit.learning.backends import Backend, make_trainer
+from fedorbit.learning.engine import do_job
 from fedorbit.learning.jobs import (
     EVERYBODY,
     LocalJob,
     SgdSettings,
     Trained,
     TrainingData,
-    batch_order,
 )
 from fedorbit.learning.models import model_spec
 from fedorbit.learning.parameters import Vector
@@ -175,13 +175,15 @@ def train(setup: list[Any], jobs: list[SentJob], *vectors: NDArray[Any]) -> list
     trained = []
     for sent in jobs:
         job = sent.opened(vectors)
-        trained.append(trainer.train(job, batch_order(data, job, seed)))
+        trained.append(do_job(trainer, data, job, seed))
     return trained
 
 
-def evaluate(setup: list[Any], model: Vector, samples: NDArray[np.int64]) -> tuple[int, float]:
+def evaluate(
+    setup: list[Any], model: Vector, samples: NDArray[np.int64], offset: Vector | None
+) -> tuple[int, float]:
     """Return how many samples are classified right, and the sum of their losses."""
-    return _opened(setup[0])[0].evaluate(model, samples)
+    return _opened(setup[0])[0].evaluate(model, samples, offset)
 
 
 @lru_cache(maxsize=1)  # a process works for one run at a time

@@ -47,6 +47,8 @@ class Batch(NamedTuple):
 
     images: Tensor
     labels: Tensor
+    offset: Tensor | None = None
+    """What is added to the logits, `[classes]`, where training is calibrated."""
 
 
 class TorchJob(Protocol):
@@ -58,11 +60,11 @@ class TorchJob(Protocol):
     """Samples of each epoch in their order, `[epochs, n]`, for rules that pair batches."""
     settings: SgdSettings
 
-    def batches(self) -> Iterator[Batch]:
-        """All batches of all epochs, in their order."""
+    def batches(self, *, plainly: bool = False) -> Iterator[Batch]:
+        """All batches of all epochs, in their order; `plainly`: images as they are."""
 
-    def batch(self, samples: NDArray[np.int64]) -> Batch:
-        """Gather the batch of these samples."""
+    def batch(self, epoch: int, begin: int) -> Batch:
+        """Gather the batch of an epoch that begins with its sample `begin`."""
 
     def gradient(self, point: Tensor, batch: Batch) -> Tensor:
         """Gradient of the batch's mean loss at a point, as a new tensor. Looks for a cancel."""

@@ -32,7 +32,7 @@ class Loss(Rule):
     def with_torch(self, job: TorchJob) -> Trained:
         """Evaluate in PyTorch."""
         point, total = job.tensor(job.start), 0.0
-        for batch in job.batches():
+        for batch in job.batches(plainly=True):
             total += job.loss(point, batch) * len(batch.labels)
         return Trained(job.start.copy(), 0, {"loss": total / job.order.size})
 
@@ -50,10 +50,11 @@ def _mean_loss(
     start: Vector,
     scale: Vector,
     shift: Vector,
+    offset: Vector | None,
     cancel: CancelFlag,
     **settings: Any,
 ) -> float:
-    """Return the mean loss over an order of samples; `settings` of training are not used."""
+    """Return the mean loss of samples as they are; `settings` of training are not used."""
     _, total = kernel.evaluate(
         images,
         labels,
@@ -61,6 +62,7 @@ def _mean_loss(
         parameters=start,
         scale=scale,
         shift=shift,
+        offset=offset,
         cancel=cancel,
     )
     return total / order.size

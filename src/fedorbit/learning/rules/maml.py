@@ -87,11 +87,11 @@ class Maml(Rule):
 
 def _pairs(job: TorchJob) -> Iterator[tuple[Batch, Batch]]:
     """Each batch with the next one of its epoch. Each is gathered once."""
-    size = job.settings.batch
-    for epoch in job.order:
-        first = batch = job.batch(epoch[:size])
-        for begin in range(size, len(epoch), size):
-            following = job.batch(epoch[begin : begin + size])
+    (epochs, samples), size = job.order.shape, job.settings.batch
+    for epoch in range(epochs):
+        first = batch = job.batch(epoch, 0)
+        for begin in range(size, samples, size):
+            following = job.batch(epoch, begin)
             yield batch, following
             batch = following
         yield batch, first
