@@ -4,7 +4,9 @@ Local training begins each time without momentum. That of an orbit goes on from 
 round to the next, also from one round to the next: with x the model that its satellites started
 from and y their combined result,
 
-u <- momentum u + (y - x),   model = x + u
+model = y + momentum u,   u <- model - x
+
+which is u <- momentum u + (y - x) and model = x + u.
 
 Each satellite knows x and y, so that nothing has to be sent for it.
 """
@@ -29,11 +31,11 @@ class OrbitMomentum:
         """Return the model after an intra-orbit round; without momentum the combined one."""
         if not self._momentum:
             return combined
-        name, velocity = f"{VELOCITY}{orbit}:{purpose}", combined - start
+        name = f"{VELOCITY}{orbit}:{purpose}"
         if name in self._velocities:
-            velocity += self._momentum * self._velocities[name]
-        self._velocities[name] = velocity
-        return np.asarray(start + velocity)
+            combined = combined + self._momentum * self._velocities[name]
+        self._velocities[name] = combined - start
+        return combined
 
     def saved(self) -> Arrays:
         """Return its part of a checkpoint."""

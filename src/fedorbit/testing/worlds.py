@@ -1,6 +1,6 @@
 """Worlds that are small enough for tests, and what changes in them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
@@ -63,6 +63,7 @@ def small_world(
     model_s: float | None = None,
     isl: str = "assumed",
     sparse: bool = False,
+    training: Mapping[str, Any] | None = None,
 ) -> World:
     """Return a world in which a round takes a blink; inactive orbits are never in view.
 
@@ -82,7 +83,7 @@ def small_world(
             },
             "schedule": {"rounds": len(visible)},
             "data": {"synthetic": {"classes": classes, "samples": samples, "size": 16}},
-            "training": {"epochs": 1, "batch": 16},
+            "training": {"epochs": 1, "batch": 16, **(training or {})},
             "run": {"rounds": len(visible), "links": links},
             "engine": {"backend": backend},
             "events": events,
