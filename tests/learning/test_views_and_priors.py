@@ -231,9 +231,7 @@ def test_equal_counts_of_all_classes_change_nothing(backend: str) -> None:
         ((20, 20), -1, "orientations must be 0 to 7, because a square has 8 orientations; got -1"),
     ],
 )
-def test_other_orientations_are_refused(
-    shape: tuple[int, int], view: int, message: str
-) -> None:
+def test_other_orientations_are_refused(shape: tuple[int, int], view: int, message: str) -> None:
     case = make_case(*shape, samples=4)
     views = np.zeros((4, 3), np.int8)
     views[2, 0] = view

@@ -85,17 +85,15 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
 
 def test_the_momentum_of_an_orbit_worked_by_hand() -> None:
     """u = 0.5 u + (y - x): 4, then 0.5 * 4 + 2 = 4; another purpose begins at zero."""
-    x, y = np.zeros(2, np.float32), np.array([4, 0], np.float32)
+    x, y, z = (np.array(each, np.float32) for each in ([0, 0], [4, 0], [6, 1]))
     momentum = OrbitMomentum(0.5)
     np.testing.assert_array_equal(momentum.moved(0, 0, x, y), y)
-    np.testing.assert_array_equal(momentum.moved(0, 0, y, y + [2, 1]), [8, 1])
-    np.testing.assert_array_equal(momentum.moved(0, 1, y, y + [2, 1]), [6, 1])
-    np.testing.assert_array_equal(momentum.moved(1, 0, y, y + [2, 1]), [6, 1])
+    np.testing.assert_array_equal(momentum.moved(0, 0, y, z), [8, 1])
+    np.testing.assert_array_equal(momentum.moved(0, 1, y, z), [6, 1])
+    np.testing.assert_array_equal(momentum.moved(1, 0, y, z), [6, 1])
     later = OrbitMomentum(0.5)
     later.restore({**momentum.saved(), "mail:0": x})
-    np.testing.assert_array_equal(
-        later.moved(0, 0, x, y), momentum.moved(0, 0, x, y)
-    )
+    np.testing.assert_array_equal(later.moved(0, 0, x, y), momentum.moved(0, 0, x, y))
     assert OrbitMomentum(0.0).moved(0, 0, x, y) is y
 
 

@@ -24,7 +24,7 @@ class OrbitMomentum:
     """The velocity u of each orbit, and of each purpose that it trains for."""
 
     def __init__(self, momentum: float) -> None:
-        self._momentum = np.float32(momentum)
+        self._momentum = momentum
         self._velocities: Arrays = {}
 
     def moved(self, orbit: int, purpose: int, start: Vector, combined: Vector) -> Vector:
@@ -33,7 +33,8 @@ class OrbitMomentum:
             return combined
         name = f"{VELOCITY}{orbit}:{purpose}"
         if name in self._velocities:
-            combined = combined + self._momentum * self._velocities[name]
+            moved = combined + self._momentum * self._velocities[name]
+            combined = np.asarray(moved, dtype=np.float32)
         self._velocities[name] = combined - start
         return combined
 

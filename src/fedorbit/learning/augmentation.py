@@ -31,7 +31,7 @@ class Augmentation:
     def views(
         self, rng: np.random.Generator, order: tuple[int, int], image: tuple[int, ...]
     ) -> Views | None:
-        """Draw views `[epochs, samples, VIEW]` of images of a shape; None if all are as they are."""
+        """Draw views `[epochs, samples, VIEW]` of images of a shape; None: as they are."""
         if not self.orientations and not self.shift:
             return None
         views = np.zeros((*order, VIEW), dtype=np.int8)

@@ -4,7 +4,7 @@ Each job runs on one thread and depends on nothing but itself, so the engine can
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from typing import Protocol, TypeVar
@@ -44,7 +44,7 @@ class Engine(Protocol):
         self,
         models: list[Vector],
         samples: list[NDArray[np.int64]],
-        offsets: list[Vector] | None = None,
+        offsets: Sequence[Vector | None] = (),
     ) -> list[tuple[int, float]]:
         """Evaluate each model on its samples: number right, and sum of losses.
 
@@ -84,11 +84,11 @@ class LocalEngine:
         self,
         models: list[Vector],
         samples: list[NDArray[np.int64]],
-        offsets: list[Vector] | None = None,
+        offsets: Sequence[Vector | None] = (),
     ) -> list[tuple[int, float]]:
         """Evaluate each model on its samples: number right, and sum of losses."""
-        offset_of_each = offsets or [None] * len(models)
-        return list(self._pool.map(self._trainer.evaluate, models, samples, offset_of_each))
+        every_offset = offsets or [None] * len(models)
+        return list(self._pool.map(self._trainer.evaluate, models, samples, every_offset))
 
     def with_parts(self, data: TrainingData) -> "LocalEngine":
         """Return an engine whose satellites have other parts of the same images."""

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedorbit.errors import ModelError
-from fedorbit.learning.jobs import PLAINLY, LocalJob, Seen, SgdSettings, Trained, TrainingData
 from fedorbit.learning.augmentation import Views, seen_as
+from fedorbit.learning.jobs import PLAINLY, LocalJob, Seen, SgdSettings, Trained, TrainingData
 from fedorbit.learning.models import ModelSpec
 from fedorbit.learning.parameters import ParameterLayout, Vector
 from fedorbit.learning.parts import Part

@@ -31,7 +31,7 @@ class Evaluator:
         engine: Engine,
         test: Sequence[Samples],
         orbits: Sequence[int] | None = None,
-        offsets: Sequence[Vector] | None = None,
+        offsets: Sequence[Vector] = (),
     ) -> None:
         """`test[i]` are the test samples of client i, `orbits[i]` its orbit: i itself by default.
 
@@ -89,7 +89,7 @@ class Evaluator:
         results = self._engine.evaluate(
             [models[row[client]] for client in changed],
             [self._test[client] for client in changed],
-            None if self._offsets is None else [self._offsets[client] for client in changed],
+            [self._offsets[client] for client in changed] if self._offsets else (),
         )
         self._results |= zip(changed, results, strict=True)
         self._digests |= found
@@ -105,7 +105,7 @@ def evaluator_of(world: World, engine: Engine, serves: Serves) -> Evaluator:
     else:
         test, orbits = partition.test, None
         counts = _sums(counts, partition.orbit_of_satellite, len(test))
-    priors = list(log_prior(counts)) if world.config.training.calibrate else None
+    priors = list(log_prior(counts)) if world.config.training.calibrate else ()
     return Evaluator(engine, test, orbits, priors)
 
 

@@ -31,7 +31,10 @@ READ_ONLY.setflags(write=False)
         ({"order": np.zeros(3, np.int64)}, r"order must have the shape \[n, n\]"),
         ({"order": np.zeros((1, 3), np.int32)}, "order must be int64"),
         ({"order": np.zeros((4, 6), np.int64)[:, ::2]}, "order must be C-contiguous"),
-        ({"images": np.zeros((12, 18, 20, 3))}, "images must be float32 or uint8 or uint16, got float64"),
+        (
+            {"images": np.zeros((12, 18, 20, 3))},
+            "images must be float32 or uint8 or uint16, got float64",
+        ),
         ({"images": np.zeros((12, 3, 18, 20), np.uint8)}, r"shape \[n, 18, 20, 3\]"),
         ({"images": np.zeros((24, 18, 20, 3), np.uint8)[::2]}, "images must be C-contiguous"),
         ({"images": [[0]]}, "images must be a NumPy array, got list"),

@@ -5,7 +5,7 @@ back one by one and are handed to their program as they arrive.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from types import ModuleType
@@ -79,7 +79,7 @@ class RayEngine:
         self,
         models: list[Vector],
         samples: list[NDArray[np.int64]],
-        offsets: list[Vector] | None = None,
+        offsets: Sequence[Vector | None] = (),
     ) -> list[tuple[int, float]]:
         """Evaluate each model on its samples: number right, and sum of losses."""
         asked = zip(models, samples, offsets or [None] * len(models), strict=True)
