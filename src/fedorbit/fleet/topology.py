@@ -178,6 +178,16 @@ class Topology:
             near[node] |= bool(self.linked(t, satellite, node))
         return [int(k) for k in np.flatnonzero(near) if k != satellite]
 
+    def links(self, t: int, seconds: float) -> list[tuple[int, int]]:
+        """Pairs of active satellites that have a link for so many seconds of slot t, in order."""
+        begin_s, end_s = t * self.slot_s, (t + 1) * self.slot_s
+        plan = self.routable.overlapping(begin_s, end_s)
+        within_s = np.minimum(plan.end_s, end_s) - np.maximum(plan.begin_s, begin_s)
+        found = (plan.second < self.satellites) & (within_s >= seconds)
+        ends = np.column_stack((plan.first[found], plan.second[found]))
+        pairs: list[list[int]] = np.unique(np.sort(ends, axis=1), axis=0).tolist()
+        return [(a, b) for a, b in pairs]
+
     @cached_property
     def _crosslinks(self) -> NDArray[np.int32]:
         """Pairs of satellites `[pair, 2]` that the plan has contacts of."""

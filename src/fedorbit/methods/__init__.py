@@ -29,6 +29,7 @@ from fedorbit.methods.fedspace import FedSpace
 from fedorbit.methods.local import Local
 from fedorbit.methods.per_fedavg import PerFedAvg
 from fedorbit.methods.pfedme import PFedMe
+from fedorbit.methods.rendezvous import Rendezvous
 from fedorbit.methods.scaffold import Scaffold
 from fedorbit.methods.steps import weighted_mean
 from fedorbit.user_code import load_object
@@ -75,6 +76,7 @@ METHODS: dict[str, type[Method]] = {
     "fedleo_sink": FedLEOSink,
     "fedleo": FedLEO,
     "alanine": Alanine,
+    "rendezvous": Rendezvous,
 }
 
 
