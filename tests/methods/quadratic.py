@@ -18,7 +18,7 @@ from fedorbit.fleet import Fleet, TrainingPlan
 from fedorbit.fleet.network import Links
 from fedorbit.hardware import Hardware
 from fedorbit.learning.engine import LocalEngine
-from fedorbit.learning.jobs import LocalJob, SgdSettings, Trained, TrainingData
+from fedorbit.learning.jobs import PLAINLY, LocalJob, Seen, SgdSettings, Trained, TrainingData
 from fedorbit.learning.parameters import ParameterLayout
 from fedorbit.learning.rules.base import Batch
 from fedorbit.learning.torch_trainer import _Job
@@ -39,10 +39,10 @@ class QuadraticTrainer:
         self.gradients: list[tuple[int, float, list[float]]] = []
         """Satellite, point (its first value) and gradient of every evaluation."""
 
-    def train(self, job: LocalJob, order: NDArray[np.int64]) -> Trained:
-        return job.rule.with_torch(_Job(self, job, order))  # type: ignore[arg-type]
+    def train(self, job: LocalJob, order: NDArray[np.int64], seen: Seen = PLAINLY) -> Trained:
+        return job.rule.with_torch(_Job(self, job, order, seen))  # type: ignore[arg-type]
 
-    def gather(self, samples: NDArray[np.int64]) -> Batch:
+    def gather(self, samples: NDArray[np.int64], views: None, offset: None) -> Batch:
         return Batch(torch.empty(0), torch.from_numpy(self.data.labels[samples]))
 
     def gradient(self, point: Tensor, batch: Batch) -> Tensor:

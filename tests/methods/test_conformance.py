@@ -24,6 +24,7 @@ from fedorbit.methods.fedspace import FedSpace
 from fedorbit.methods.local import Local
 from fedorbit.methods.per_fedavg import PerFedAvg
 from fedorbit.methods.pfedme import PFedMe
+from fedorbit.methods.rendezvous import Rendezvous
 from fedorbit.methods.scaffold import Scaffold
 from fedorbit.testing import MethodConformance
 from tests.methods.relays import RelaysParts
@@ -186,6 +187,11 @@ class TestAlanineOfSatellites(MethodConformance):
     method = Alanine(
         unit="satellite", personal=False, peers=2, warm_up=2, prune_every=1, relays="any"
     )
+
+
+class TestRendezvous(MethodConformance):
+    method = Rendezvous(epochs=1)
+    uses_ground = False
 
 
 class TestAPFLByTorch(MethodConformance):

@@ -120,14 +120,13 @@ class Now:
         return self.fleet.topology.neighbours(self.t, satellite)
 
     def links(self) -> list[tuple[int, int]]:
-        """Pairs of active satellites that have a link in this slot, for as long as a model takes.
-
-        With ideal links all pairs.
-        """
+        """Pairs of active satellites that have a link in this slot, for as long as a model takes."""
         here = self.satellites
-        if self.fleet.links == "ideal" or len(here) < 2:
-            return [(a, b) for number, a in enumerate(here) for b in here[number + 1 :]]
-        return self.fleet.topology.links(self.t, self.transfer_s(here[0], here[1]))
+        return (
+            self.fleet.topology.links(self.t, self.transfer_s(here[0], here[1]))
+            if len(here) > 1
+            else []
+        )
 
     def window(
         self, a: int, b: int, seconds: float = 0.0, after_s: float | None = None

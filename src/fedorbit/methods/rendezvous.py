@@ -32,6 +32,7 @@ meet too; with ideal links any two. The ground takes no part. An orbit uses the 
 satellite that has most samples; with running means, its mean over the last slots.
 """
 
+from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
@@ -72,9 +73,10 @@ class Rendezvous(Method):
                 u[k] = self.momentum * u[k] + (y.model - w[k])  # (2)
                 w[k] += u[k]
                 m[k] += 1
-        for i, j in self._pairs(met, now) if now.t % self.every == 0 else []:
-            now.send(i, j, w[i], wait=True, trained=int(m[i]))
-            now.send(j, i, w[j], wait=True, trained=int(m[j]))
+        wait = now.fleet.links != "ideal"
+        for i, j, route in self._pairs(met, now) if now.t % self.every == 0 else []:
+            now.send(i, j, w[i], route=route, wait=wait, trained=int(m[i]))
+            now.send(j, i, w[j], route=route[::-1], wait=wait, trained=int(m[j]))
             met[i, j] = met[j, i] = now.t
         for k in now.satellites:
             for mail in now.inbox(k):
@@ -87,15 +89,26 @@ class Rendezvous(Method):
             lead[orbit] = max(now.orbits.satellites(orbit), key=lambda k: int(now.samples[k]))
         return {"model": w, "velocity": u, "trained": m, "met": met, "lead": lead}
 
-    def _pairs(self, met: Vector, now: Now) -> list[tuple[int, int]]:
-        """Match satellites (3)."""
+    def _pairs(self, met: Vector, now: Now) -> list[tuple[int, int, list[int]]]:
+        """Match satellites (3); each pair with the stations in between, if they need any."""
         pairs, free = [], set(now.satellites)
-        for i, j in sorted(now.links(), key=lambda link: int(met[link])):
+        links = _links(now)
+        for i, j in sorted(links, key=lambda link: (int(met[link]), link)):
             if i in free and j in free:
-                pairs.append((i, j))
+                pairs.append((i, j, links[i, j]))
                 free -= {i, j}
         return pairs
 
     def models(self, state: State) -> Vector:
         """Every orbit uses the model of one of its satellites."""
         return state["model"][state["lead"]]
+
+
+def _links(now: Now) -> dict[tuple[int, int], list[int]]:
+    """Return pairs that can meet in this slot, with the servers in between."""
+    if now.fleet.links == "ideal":
+        return dict.fromkeys(combinations(now.satellites, 2), [])
+    server = {contact.satellite: contact.server for contact in now.contacts()}
+    by_ground = combinations(sorted(server), 2)
+    links = {(i, j): list(dict.fromkeys((server[i], server[j]))) for i, j in by_ground}
+    return links | dict.fromkeys(now.links(), [])
