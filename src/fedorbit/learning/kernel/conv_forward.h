@@ -54,8 +54,8 @@ static void fill_offsets(int32_t *offsets, ptrdiff_t count, bool reverse, ptrdif
     }
 }
 
-TILE_FUNCTION void gather_pixels(Workspace *ws, const uint8_t *image, const ptrdiff_t pixel) {
-    uint8_t *to = ws->view;
+TILE_FUNCTION void gather_pixels(Workspace *ws, const uint8_t *image, uint8_t *to,
+                                 const ptrdiff_t pixel) {
     for (ptrdiff_t y = 0; y < ws->shape.height; y++) {
         const uint8_t *row = image + ws->view_rows[y];
         for (ptrdiff_t x = 0; x < ws->shape.width; x++, to += pixel)
@@ -63,12 +63,15 @@ TILE_FUNCTION void gather_pixels(Workspace *ws, const uint8_t *image, const ptrd
     }
 }
 
-/* The image of a view, in the workspace. Transposed ones must be square. */
-static const uint8_t *seen_as(Workspace *ws, const uint8_t *image, const int8_t *view,
-                              ptrdiff_t pixel) {
+static bool is_plain(const int8_t *view) {
+    return !view[ORIENTATION] && !view[ROWS_ON] && !view[COLUMNS_ON];
+}
+
+/* Writes the image of a view. Transposed ones must be square. */
+static void write_view(Workspace *ws, const uint8_t *image, const int8_t *view, ptrdiff_t pixel,
+                       uint8_t *to) {
     const Shape *s = &ws->shape;
     const int turn = view[ORIENTATION];
-    if (!turn && !view[ROWS_ON] && !view[COLUMNS_ON]) return image;
     const bool transpose = turn & TRANSPOSE;
     const ptrdiff_t row = s->width * pixel;
     fill_offsets(ws->view_rows, s->height, turn & REVERSE_ROWS,
@@ -76,13 +79,13 @@ static const uint8_t *seen_as(Workspace *ws, const uint8_t *image, const int8_t 
     fill_offsets(ws->view_columns, s->width, turn & REVERSE_COLUMNS,
                  view[transpose ? ROWS_ON : COLUMNS_ON], transpose ? row : pixel);
     switch (pixel) { /* copies of a constant size are a few instructions */
-    case 1: gather_pixels(ws, image, 1); break;
-    case 3: gather_pixels(ws, image, 3); break;
-    case 4: gather_pixels(ws, image, 4); break;
-    case 12: gather_pixels(ws, image, 12); break;
-    default: gather_pixels(ws, image, pixel);
+    case 1: gather_pixels(ws, image, to, 1); break;
+    case 3: gather_pixels(ws, image, to, 3); break;
+    case 4: gather_pixels(ws, image, to, 4); break;
+    case 10: gather_pixels(ws, image, to, 10); break;
+    case 12: gather_pixels(ws, image, to, 12); break;
+    default: gather_pixels(ws, image, to, pixel);
     }
-    return ws->view;
 }
 
 /* Eight values from `i` on, and one, as floats. */

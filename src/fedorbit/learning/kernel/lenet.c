@@ -160,13 +160,18 @@ static Batch batch_from(Batch batch, ptrdiff_t first, ptrdiff_t size) {
     return (Batch){batch.indices + first, views, size};
 }
 
-/* A sample's image as it lies in memory, or as its view shows it in the workspace. */
-static const void *image_of(Workspace *ws, const LenetData *data, Batch batch, ptrdiff_t sample) {
+/* A sample's image as it lies in memory, or as its view shows it, which is written once. */
+static const void *image_of(Workspace *ws, const LenetData *data, Batch batch, ptrdiff_t sample,
+                            bool is_written) {
     const Shape *s = &ws->shape;
-    const ptrdiff_t bytes = s->height * s->width * s->channels * bytes_of(data->kind);
+    const ptrdiff_t pixel = s->channels * bytes_of(data->kind);
+    const ptrdiff_t bytes = s->height * s->width * pixel;
     const uint8_t *image = (const uint8_t *)data->images + batch.indices[sample] * bytes;
-    if (!batch.views) return image;
-    return seen_as(ws, image, batch.views + sample * VIEW, s->channels * bytes_of(data->kind));
+    const int8_t *view = batch.views ? batch.views + sample * VIEW : NULL;
+    if (!view || is_plain(view)) return image;
+    uint8_t *seen = ws->seen + sample * bytes;
+    if (!is_written) write_view(ws, image, view, pixel, seen);
+    return seen;
 }
 
 /* Without a backward pass to come, conv1's output of all samples lies in one place, which stays in
@@ -177,7 +182,7 @@ TILE_FUNCTION void forward(Workspace *ws, const LenetData *data, Batch batch,
     const bool bytes = data->kind == BYTES;
     for (ptrdiff_t i = 0; i < batch.size; i++) {
         float *pooled1 = ws->pooled1 + (keep ? i : 0) * pooled1_floats(s);
-        const void *image = image_of(ws, data, batch, i);
+        const void *image = image_of(ws, data, batch, i, false);
         if (bytes) copy_bytes(ws, image);
         else standardise(ws, image, data->kind);
         forward1(ws, bytes, parameters + s->conv1_b, pooled1,
@@ -201,7 +206,7 @@ static void convolutions_backward(Workspace *ws, const LenetData *data, Batch ba
     memset(ws->conv1_grad, 0, sizeof(float) * (size_t)(MAPS1 * TAPS * s->kernel_vecs * LANES));
     memset(ws->conv2_grad, 0, sizeof(float) * MAPS2 * KERNEL2);
     for (ptrdiff_t i = 0; i < batch.size; i++) {
-        if (conv1) standardise(ws, image_of(ws, data, batch, i), data->kind);
+        if (conv1) standardise(ws, image_of(ws, data, batch, i, true), data->kind);
         const uint8_t *choice2 = ws->choice2 + i * s->features;
         const float *features_grad = ws->features_grad + i * s->features;
         backward2_weights(ws, ws->pooled1 + i * pooled1_floats(s), choice2, features_grad,

@@ -94,7 +94,6 @@ typedef struct {
 
     /* Scratch for one sample. */
     int32_t *view_rows, *view_columns; /* [height], [width]: offsets of what a view shows */
-    uint8_t *view;          /* [height][width][C] of the images' type */
     float *scale, *shift;   /* [width * C]: per-channel standardisation, written out for a row */
     float *input;           /* [height][row_floats], HWC */
     uint8_t *bytes;         /* [height][row_bytes], HWC, not standardised */
@@ -116,6 +115,7 @@ typedef struct {
     uint64_t *compress;     /* [256]: lane order that moves the set lanes of a mask to the front */
 
     /* Kept for every sample of the chunk from the forward to the backward pass. */
+    uint8_t *seen;     /* [chunk][height][width][C] of the images' type: what views show */
     float *pooled1;    /* [chunk][pooled1_h][columns1][8] */
     uint8_t *choice1;  /* [chunk][pooled1_h][vectors of tiles][6 maps][2 parities][8] */
     uint8_t *choice2;  /* [chunk][pooled2_h][pooled2_w][16 maps] */
@@ -247,7 +247,6 @@ static inline void lay_out(Workspace *ws, Arena *arena) {
 
     ws->view_rows = carve(arena, s->height, sizeof(int32_t));
     ws->view_columns = carve(arena, s->width, sizeof(int32_t));
-    ws->view = carve(arena, s->height * s->width * s->channels, sizeof(float));
     ws->scale = carve_floats(arena, s->width * s->channels);
     ws->shift = carve_floats(arena, s->width * s->channels);
     ws->input = carve_floats(arena, s->height * s->row_floats);
@@ -270,6 +269,7 @@ static inline void lay_out(Workspace *ws, Arena *arena) {
     ws->spread_end = carve(arena, s->pooled2_w * s->pooled2_h, sizeof(int32_t));
     ws->compress = carve(arena, 1 << LANES, sizeof(uint64_t));
 
+    ws->seen = carve(arena, chunk * s->height * s->width * s->channels, sizeof(float));
     ws->pooled1 = carve_floats(arena, chunk * pooled1_floats(s));
     ws->choice1 = carve(arena, chunk * choice1_bytes(s), 1);
     ws->choice2 = carve(arena, chunk * s->features, 1);
