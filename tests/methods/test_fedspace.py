@@ -52,7 +52,7 @@ def test_with_an_aggregation_in_every_slot_it_is_asynchronous() -> None:
         w = w + trained(k, np.zeros(2))
     np.testing.assert_allclose(state["global"], w, rtol=1e-5)
     assert state["version"] == 3
-    assert state["held"].tolist() == [1, 2, 3]
+    assert state["base"].tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 3.0])
