@@ -116,8 +116,9 @@ class Now:
         return self.fleet.topology.passes(self.t)
 
     def next_server(self, satellite: int) -> int | None:
-        """Return the server that a satellite is in contact with first, now or later, if any."""
-        return self.fleet.topology.next_server(self.t, satellite)
+        """Predict the server that a satellite is in contact with first, now or later, if any."""
+        contact = self.fleet.topology.next_contact(self.t, satellite)
+        return None if contact is None else contact.server
 
     def neighbours(self, satellite: int) -> list[int]:
         """Active satellites that have a link to this one."""

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.methods.global_model import discount
+from fedorbit.methods.steps import NEVER
 
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-NEVER = np.iinfo(np.int32).max
-"""Slot of an update that is not under way."""
 MOST_ENTRIES = 1_000_000
 """Of an array `[schedule, satellite]`: more schedules are played in several parts."""
 

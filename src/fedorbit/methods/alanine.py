@@ -52,7 +52,7 @@ from fedorbit.learning.parameters import ParameterLayout, Vector
 from fedorbit.learning.parts import Part
 from fedorbit.learning.rules import Sgd
 from fedorbit.methods.base import Family, Method, State
-from fedorbit.methods.peers import collect, spread, units_of
+from fedorbit.methods.peers import collect, rows_of_orbits, spread, units_of
 from fedorbit.methods.steps import blend, distance, train_orbit, weighted_mean
 
 
@@ -203,8 +203,7 @@ class Alanine(Method):
         if self.unit == "orbit":
             return z
         means = []
-        for orbit in range(int(state["orbit"][-1]) + 1):
-            mine = np.flatnonzero(state["orbit"] == orbit)
+        for mine in rows_of_orbits(state["orbit"]):
             evenly = weighted_mean(z[mine], np.ones(len(mine)), otherwise=z[mine[0]])
             means.append(weighted_mean(z[mine], state["samples"][mine], otherwise=evenly))
         return np.array(means)

@@ -16,37 +16,26 @@ the equations below are recalled or our own.
 Departures
 - Recalled: flooding in both directions; the sink's rule; weights by samples. Light takes no time.
 - Ours: `sink = "longest"` (the longest window that begins within `period_s` of the orbit being
-  ready) and "first" (the satellite that received w) for comparison; `wait` as a number; the orbit
-  sends w from the first satellite to each other by its earliest route, so that hops which routes
-  share count more than once; without any window left the first satellite is the sink.
+  ready) and "first" (the satellite that received w) for comparison; the orbit sends w from the
+  first satellite to each other by its earliest route, so that hops which routes share count more
+  than once; without any window left the first satellite is the sink.
 - t_j is a begin of a slot: results are collected then. Without a speed on board training takes one.
-- A lost satellite ends the attempt of its orbit, which is known at once: see `versions`. Results of
-  orbits that are late for a closed epoch are dropped.
-- Servers that have no link to the first one take no part.
 - Predicted windows and routes are those of the plan as flown: a loss to come is known to the sink's
-  choice. A sink without a window left ends the attempt.
+  choice. A sink without a window left ends the attempt of its orbit (see `synchronous`).
 """
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from fedorbit.fleet import Fleet, Mail, Now
-from fedorbit.learning.jobs import LocalJob
 from fedorbit.learning.parameters import Vector
-from fedorbit.methods.base import Family, State
-from fedorbit.methods.versions import (
-    Ints,
-    SynchronousEpochs,
-    arrivals,
-    deliveries,
-    forward,
-    in_view,
-    orbit_of,
-    take,
-)
+from fedorbit.methods.base import State
+from fedorbit.methods.forwarding import arrivals, deliveries, forward, in_view, train_from
+from fedorbit.methods.global_model import orbit_of, take
+from fedorbit.methods.synchronous import Ints, SynchronousEpochs
 
 
 class Upload(NamedTuple):
@@ -64,7 +53,6 @@ class FedLEOSink(SynchronousEpochs):
     """Average each orbit at the satellite that can upload first."""
 
     label: ClassVar[str] = "FedLEO (sink)"
-    family: ClassVar[Family] = "space"
 
     sink: Literal["earliest", "longest", "first"] = Field(
         "earliest", description="which satellite uploads: soonest, in the longest window, receiver"
@@ -88,12 +76,12 @@ class FedLEOSink(SynchronousEpochs):
             k, attempt = done.satellite, done.about["attempt"]
             if not self.is_current(s, now, k, attempt):
                 continue
+            sink, samples = int(s["sink"][orbit_of(now, k)]), int(now.samples[k])
             if not done.trained.steps:
                 s["is_in"][k] = True  # without power it sits out
-            elif k == (sink := int(s["sink"][orbit_of(now, k)])):
-                self._gather(s, now, k, done.model, int(now.samples[k]))
+            elif k == sink:
+                self._gather(s, now, k, done.model, samples)
             else:
-                samples = int(now.samples[k])
                 forward(now, k, sink, done.model, attempt=attempt, samples=samples)
         self._deliver(s, now)
         self._upload(s, now)
@@ -103,7 +91,12 @@ class FedLEOSink(SynchronousEpochs):
                 in_mean = s["gathered"] & (now.fleet.orbit_of_satellite == orbit)
                 self.bring_in(s, mail.payload, int(mail.about["samples"]), np.flatnonzero(in_mean))
         self.close(s, now)
-        self._hand_out(s, now)
+        given = set[int]()
+        for k, server in in_view(now).items():
+            orbit = orbit_of(now, k)
+            if orbit not in given and (self.begins(s, now, orbit) or self.is_idle(s, now, orbit)):
+                given.add(orbit)
+                self.hand_out(s, now, server, k)
         self._deliver(s, now)
         return s
 
@@ -112,6 +105,22 @@ class FedLEOSink(SynchronousEpochs):
         super().end_attempts(state, now, orbits)
         state["gathered"][np.isin(now.fleet.orbit_of_satellite, orbits)] = False
         state["sum"][orbits], state["samples"][orbits] = 0.0, 0
+
+    def _deliver(self, s: State, now: Now) -> None:
+        """Take what arrives: models to gather at sinks, and w, from which satellites train."""
+        received = []
+        for mail in deliveries(now):
+            k, source, attempt = mail.target, mail.source, mail.about["attempt"]
+            if "samples" in mail.about:
+                if self.is_current(s, now, source, attempt) and not s["gathered"][source]:
+                    self._gather(s, now, source, mail.payload, int(mail.about["samples"]))
+                continue
+            take(s, now, mail)
+            if source in now.servers and attempt == s["attempt"][orbit_of(now, k)]:
+                self._flood(s, now, mail)
+            if self.is_current(s, now, k, attempt):
+                received.append(mail)
+        train_from(now, received)
 
     def _gather(self, s: State, now: Now, satellite: int, model: Vector, samples: int) -> None:
         """Add a satellite's model to those that the sink of its orbit has."""
@@ -124,49 +133,17 @@ class FedLEOSink(SynchronousEpochs):
         """Send the means of orbits that are complete, each in the sink's next window."""
         awaited = now.fleet.orbit_of_satellite[s["crew"] & ~s["gathered"] & ~s["is_in"]]
         for orbit in np.setdiff1d(np.flatnonzero(s["samples"]), awaited).tolist():
-            sink, samples = int(s["sink"][orbit]), int(s["samples"][orbit])
+            sink, samples, arrival = int(s["sink"][orbit]), int(s["samples"][orbit]), None
             mean = (s["sum"][orbit] / samples).astype(np.float32)  # w_l
-            ground, attempt = now.fleet.topology.ground, int(s["attempt"][orbit])
-            windows = [(u.end_s, server) for server in ground for u in uploads(now, sink, server)]
-            server, arrival = min(windows)[1] if windows else None, None
-            if server is not None:
-                arrival = now.send(sink, server, mean, wait=True, attempt=attempt, samples=samples)
+            about: dict[str, Any] = {"attempt": int(s["attempt"][orbit]), "samples": samples}
+            windows = [
+                (u.end_s, server) for server in now.servers for u in uploads(now, sink, server)
+            ]
+            if windows:
+                arrival = now.send(sink, min(windows)[1], mean, wait=True, **about)
             if arrival is None:  # the sink has no contact any more: another may have
                 self.end_attempts(s, now, np.array([orbit]))
             s["sum"][orbit], s["samples"][orbit] = 0.0, 0
-
-    def _hand_out(self, s: State, now: Now) -> None:
-        """Give w to the first satellite in view of every orbit that is to begin."""
-        given = set[int]()
-        for satellite, server in in_view(now).items():
-            orbit, version = orbit_of(now, satellite), int(s["version"])
-            idle = not now.orbits.samples[orbit] and s["received_version"][orbit] < version
-            if orbit not in given and (self.begins(s, now, orbit) or idle):
-                given.add(orbit)
-                attempt = int(s["attempt"][orbit])
-                now.send(
-                    server, satellite, s["global"], wait=True, version=version, attempt=attempt
-                )
-
-    def _deliver(self, s: State, now: Now) -> None:
-        """Take what arrives: models to gather at sinks, and w, from which satellites train."""
-        jobs, about, after_s = list[LocalJob](), [], []
-        for mail in deliveries(now):
-            k, source, attempt = mail.target, mail.source, mail.about["attempt"]
-            if "samples" in mail.about:
-                if self.is_current(s, now, source, attempt) and not s["gathered"][source]:
-                    self._gather(s, now, source, mail.payload, int(mail.about["samples"]))
-                continue
-            take(s, now, mail)
-            if attempt != s["attempt"][orbit_of(now, k)]:
-                continue
-            if source in now.servers:
-                self._flood(s, now, mail)
-            if self.is_current(s, now, k, attempt):
-                jobs.append(now.job(k, mail.payload))
-                about.append({"attempt": attempt})
-                after_s.append(mail.arrival_s)
-        now.begin(jobs, about, after_s)
 
     def _flood(self, s: State, now: Now, mail: Mail) -> None:
         """Choose the sink from predicted windows, and pass w on to all satellites of the orbit."""
@@ -176,7 +153,8 @@ class FedLEOSink(SynchronousEpochs):
         s["sink"][orbit] = self.choose_sink(now, first, mates, trainers)
         for mate in mates:
             if mate != first:
-                forward(now, first, mate, mail.payload, **mail.about)
+                about: dict[str, Any] = mail.about
+                forward(now, first, mate, mail.payload, **about)
 
     def choose_sink(
         self, now: Now, first: int, mates: Sequence[int], trainers: Sequence[int]
@@ -188,7 +166,7 @@ class FedLEOSink(SynchronousEpochs):
         found = [
             upload
             for k in mates
-            for server in now.fleet.topology.ground
+            for server in now.servers
             for upload in uploads(now, k, server, ready_s[k], self.period_s)
         ]
         if not found:

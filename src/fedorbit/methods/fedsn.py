@@ -139,13 +139,13 @@ class FedSN(SatelliteClients):
 
     def _arrival_s(self, s: State, now: Now, k: int) -> float:
         """Predict when the next update of a satellite arrives; infinity if never."""
-        topology, ready = now.fleet.topology, int(s["ready"][k])
+        next_contact, ready = now.fleet.topology.next_contact, int(s["ready"][k])
         if s["stage"][k] == FREE:
-            begin_s = topology.next_contact_s(now.t, k)
-            if begin_s == math.inf:
-                return begin_s
-            ready = int(begin_s // now.fleet.round_s) + self._slots(s, now, k)
-        return topology.next_contact_s(max(ready, now.t + 1), k)
+            if (download := next_contact(now.t, k)) is None:
+                return math.inf
+            ready = int(download.begin_s // now.fleet.round_s) + self._slots(s, now, k)
+        upload = next_contact(max(ready, now.t + 1), k)
+        return math.inf if upload is None else upload.begin_s
 
     def _aggregate(self, s: State, now: Now) -> None:
         """Average what is in B entry by entry, (2), and empty it."""

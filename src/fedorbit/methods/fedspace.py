@@ -46,7 +46,6 @@ from fedorbit.learning.rules import Loss
 from fedorbit.methods.aggregation_schedule import (
     DISCOUNTS,
     EMPTY,
-    NEVER,
     UPDATES,
     WEIGHT,
     Flags,
@@ -64,6 +63,7 @@ from fedorbit.methods.aggregation_utility import (
 )
 from fedorbit.methods.base import State
 from fedorbit.methods.global_model import advance, discount
+from fedorbit.methods.steps import NEVER
 from fedorbit.methods.visits import (
     FREE,
     SatelliteClients,
@@ -138,8 +138,8 @@ class FedSpace(SatelliteClients):
             s["sum"], s["contents"] = np.zeros_like(s["sum"]), EMPTY.copy()
         for contact in contacts:
             k = contact.satellite
-            if s["stage"][k] == FREE and s["base"][k] < s["version"]:
-                send_model(s, now, contact)
+            lacks = s["stage"][k] == FREE and s["base"][k] < s["version"]
+            if lacks and send_model(s, now, contact) is not None:
                 s["ready"][k] = now.t + self._training_slots(now, k)
         begin_training(s, now, lambda mail: self._jobs(now, mail.target, mail.payload))
         return s

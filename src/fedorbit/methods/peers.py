@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedorbit.fleet import Mail, Now
 from fedorbit.learning.parameters import Vector
+from fedorbit.methods.steps import NEVER
 
 Units = Mapping[int, Sequence[int]]
 """Active satellites of each unit."""
-NEVER = int(np.iinfo(np.int64).max)
-"""Stands for a slot that does not come."""
 
 
 def units_of(now: Now, unit: Literal["orbit", "satellite"]) -> dict[int, list[int]]:
@@ -24,6 +24,11 @@ def units_of(now: Now, unit: Literal["orbit", "satellite"]) -> dict[int, list[in
     if unit == "satellite":
         return {k: [k] for k in now.satellites}
     return {orbit: now.orbits.satellites(orbit) for orbit in now.orbits.active}
+
+
+def rows_of_orbits(orbit_of_unit: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the units of each orbit."""
+    return [np.flatnonzero(orbit_of_unit == orbit) for orbit in range(int(orbit_of_unit[-1]) + 1)]
 
 
 def spread(
