@@ -12,8 +12,9 @@ from fedorbit.fleet.moves import Move, moved_parts
 from fedorbit.learning.engine import LocalEngine
 from fedorbit.learning.ray.engine import RayEngine
 from fedorbit.methods.fedavg import FedAvg
-from fedorbit.methods.fedleo import FedLEO, Rings
+from fedorbit.methods.fedleo import FedLEO
 from fedorbit.methods.offloading import Offloading, of_each_class
+from fedorbit.methods.peers import Rings
 from fedorbit.simulation.loop import fleet_for
 from fedorbit.simulation.world import World
 from fedorbit.stopping import StopRequested

@@ -33,33 +33,20 @@ that any of its satellites has.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from fedorbit.fleet import BYTES_PER_PARAMETER, Channel, Fleet, Move, Now
+from fedorbit.fleet import Fleet, Move, Now
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import Family, Method, State
 from fedorbit.methods.effort import Work
 from fedorbit.methods.offloading import Offloading
-from fedorbit.methods.peers import Units, collect, rows_of_orbits, spread, units_of
+from fedorbit.methods.peers import Rings, Units, collect, rows_of_orbits, spread, units_of
 from fedorbit.methods.steps import NEVER, train_orbit, weighted_mean
 
 BITS_PER_BYTE = 8
-
-
-@dataclass(frozen=True)
-class Rings(Channel):
-    """Carries a vector as part of all-reduces around rings: two pieces of P/members in each."""
-
-    members: int
-    rings: int = 1
-
-    def bytes(self, values: int) -> int:
-        """How many bytes a member's values cost on their way to one other."""
-        return BYTES_PER_PARAMETER * 2 * self.rings * -(-values // self.members)
 
 
 class FedLEO(Method):

@@ -8,24 +8,16 @@ the equations below are recalled or our own.
     epoch    a server gives w to the first satellite of an orbit that it sees, which floods the
              orbit; all train; all send their models to the sink, which uploads their mean by
              samples in a window of its own; when all orbits are in, w = sum n_l w_l / n
-    t_j      when satellite j can send its model: arrival of w, and training
-    ready_k  max_j (arrival at k of what j sends at t_j)
-    sink     the k whose upload ends first: a window with the server in which, after ready_k, the
-             seconds of a model are left. With equal ends the longer window, then the lower number
+    sink     the satellite whose upload ends first, see `sinks`
 
 Departures
-- Recalled: flooding in both directions; the sink's rule; weights by samples. Light takes no time.
-- Ours: `sink = "longest"` (the longest window that begins within `period_s` of the orbit being
-  ready) and "first" (the satellite that received w) for comparison; the orbit sends w from the
-  first satellite to each other by its earliest route, so that hops which routes share count more
-  than once; without any window left the first satellite is the sink.
-- t_j is a begin of a slot: results are collected then. Without a speed on board training takes one.
-- Predicted windows and routes are those of the plan as flown: a loss to come is known to the sink's
-  choice. A sink without a window left ends the attempt of its orbit (see `synchronous`).
+- Recalled: flooding in both directions; the sink's rule; weights by samples.
+- Ours: `sink = "longest"` and "first" for comparison; the orbit sends w from the first satellite to
+  each other by its earliest route, so that hops which routes share count more than once.
+- A sink without a window left ends the attempt of its orbit (see `synchronous`).
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -35,18 +27,8 @@ from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import State
 from fedorbit.methods.forwarding import arrivals, deliveries, forward, in_view, train_from
 from fedorbit.methods.global_model import orbit_of, take
+from fedorbit.methods.sinks import SinkRule, choose_sink, uploads
 from fedorbit.methods.synchronous import Ints, SynchronousEpochs
-
-
-class Upload(NamedTuple):
-    """A window in which a satellite could upload; the earlier is the smaller."""
-
-    end_s: float
-    """When a model that leaves as early as possible is at the server."""
-    shortness_s: float
-    """Minus the length of the window, from that departure on."""
-    satellite: int
-    begin_s: float
 
 
 class FedLEOSink(SynchronousEpochs):
@@ -54,7 +36,7 @@ class FedLEOSink(SynchronousEpochs):
 
     label: ClassVar[str] = "FedLEO (sink)"
 
-    sink: Literal["earliest", "longest", "first"] = Field(
+    sink: SinkRule = Field(
         "earliest", description="which satellite uploads: soonest, in the longest window, receiver"
     )
     period_s: float = Field(7600.0, gt=0, le=1e6, description='how far "longest" looks ahead')
@@ -150,57 +132,9 @@ class FedLEOSink(SynchronousEpochs):
         first, orbit = mail.target, orbit_of(now, mail.target)
         mates = now.orbits.satellites(orbit)
         trainers = [k for k in mates if s["crew"][k]]
-        s["sink"][orbit] = self.choose_sink(now, first, mates, trainers)
+        rule = self.sink, self.period_s
+        s["sink"][orbit] = choose_sink(now, first, mates, trainers, *rule)
         for mate in mates:
             if mate != first:
                 about: dict[str, Any] = mail.about
                 forward(now, first, mate, mail.payload, **about)
-
-    def choose_sink(
-        self, now: Now, first: int, mates: Sequence[int], trainers: Sequence[int]
-    ) -> int:
-        """Return the satellite that is to upload for an orbit whose first satellite has w now."""
-        if self.sink == "first":
-            return first
-        ready_s = ready(now, first, mates, trainers)
-        found = [
-            upload
-            for k in mates
-            for server in now.servers
-            for upload in uploads(now, k, server, ready_s[k], self.period_s)
-        ]
-        if not found:
-            return first
-        soonest = min(found)
-        if self.sink == "earliest":
-            return soonest.satellite
-        by_s = max(min(ready_s.values()) + self.period_s, soonest.begin_s)
-        within = (upload for upload in found if upload.begin_s <= by_s)
-        return min(within, key=lambda u: (u.shortness_s, u.end_s, u.satellite)).satellite
-
-
-def ready(now: Now, first: int, mates: Sequence[int], trainers: Sequence[int]) -> dict[int, float]:
-    """Predict ready_k: when each satellite could have all models of its orbit, in seconds."""
-    round_s, sent = now.fleet.round_s, now.ways(first)
-    ready_s = np.full(len(mates), now.t * round_s)
-    for j in trainers:
-        if not np.isfinite(sent.arrival_s[j]):
-            return dict.fromkeys(mates, np.inf)
-        ended_s = sent.arrival_s[j] + now.training_s(j)
-        slot = max(int(sent.arrival_s[j] // round_s) + 1, int(np.ceil(ended_s / round_s)))  # t_j
-        ready_s = np.maximum(ready_s, now.ways(j, slot * round_s).arrival_s[list(mates)])
-    return dict(zip(mates, ready_s.tolist(), strict=True))
-
-
-def uploads(
-    now: Now, satellite: int, server: int, after_s: float = 0.0, period_s: float = 0.0
-) -> Iterator[Upload]:
-    """Yield the next window in which a satellite can upload a model, and those of a period."""
-    needs_s, until_s = now.transfer_s(satellite, server), after_s + period_s
-    if not np.isfinite(after_s):
-        return
-    while (window := now.window(satellite, server, needs_s, after_s)) is not None:
-        length_s = window.end_s - window.begin_s
-        yield Upload(window.begin_s + needs_s, -length_s, satellite, window.begin_s)
-        if (after_s := window.end_s) > until_s:
-            return

@@ -42,7 +42,6 @@ from fedorbit.fleet import Fleet, Mail, Now
 from fedorbit.learning.jobs import LocalJob
 from fedorbit.learning.parts import Mask
 from fedorbit.learning.rules import Sgd
-from fedorbit.learning.subnetworks import HIDDEN, subnetwork_mask
 from fedorbit.methods.base import State
 from fedorbit.methods.global_model import advance, discount
 from fedorbit.methods.visits import (
@@ -56,8 +55,7 @@ from fedorbit.methods.visits import (
     send_finished,
     send_model,
 )
-from fedorbit.methods.widths import fitting_widths, size_of
-from fedorbit.randomness import generator
+from fedorbit.methods.widths import fitting_widths, mask_of, size_of
 
 Width = Annotated[float, Field(gt=0, le=1)]
 Megabytes = Annotated[float, Field(gt=0)]
@@ -186,13 +184,9 @@ class FedSN(SatelliteClients):
 
     def _mask(self, s: State, now: Now, k: int, download: int | None = None) -> Mask | None:
         """Return what a satellite keeps of a download, the last; None if that is everything."""
-        if s["width"][k] == 1.0:
-            return None
         number = int(s["downloads"][k]) if download is None else download
-        starts = np.zeros(len(HIDDEN), dtype=np.int64)
-        if self.window == "shifted":
-            starts = generator(now.fleet.seed, "sub-network", k, number).integers(0, HIDDEN)
-        return subnetwork_mask(now.fleet.layout, float(s["width"][k]), starts.tolist())
+        key = (k, number) if self.window == "shifted" else None
+        return mask_of(now.fleet, float(s["width"][k]), key)
 
     def facts(self, state: State, now: Now) -> dict[str, Any]:
         """Report how often w was aggregated, and how wide sub-networks are."""

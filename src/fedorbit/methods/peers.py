@@ -6,17 +6,30 @@ is when the first of them has it.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedorbit.fleet import Mail, Now
+from fedorbit.fleet import BYTES_PER_PARAMETER, Channel, Mail, Now
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.steps import NEVER
 
 Units = Mapping[int, Sequence[int]]
 """Active satellites of each unit."""
+
+
+@dataclass(frozen=True)
+class Rings(Channel):
+    """Carries a vector as part of all-reduces around rings: two pieces of P/members in each."""
+
+    members: int
+    rings: int = 1
+
+    def bytes(self, values: int) -> int:
+        """How many bytes a member's values cost on their way to one other."""
+        return BYTES_PER_PARAMETER * 2 * self.rings * -(-values // self.members)
 
 
 def units_of(now: Now, unit: Literal["orbit", "satellite"]) -> dict[int, list[int]]:

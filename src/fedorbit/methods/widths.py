@@ -1,4 +1,4 @@
-"""How wide a sub-network satellites can train: by memory, by time between contacts, by link.
+"""Sub-networks of satellites: how wide they can be, by memory, time between contacts and link.
 
 The largest of `WIDTHS` that fits into all of these, where they are limited:
 
@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.fleet import BYTES_PER_PARAMETER, Fleet
-from fedorbit.learning.subnetworks import activations, subnetwork_size
+from fedorbit.learning.parts import Mask
+from fedorbit.learning.subnetworks import HIDDEN, activations, subnetwork_mask, subnetwork_size
+from fedorbit.randomness import generator
 
 WIDTHS = (1.0, 0.75, 0.5, 0.25)
 COPIES = 3
@@ -26,6 +28,19 @@ BYTES_PER_MB = 1e6
 def size_of(fleet: Fleet, width: float) -> int:
     """Return P(r); the whole of a model that may be any."""
     return fleet.layout.size if width == 1.0 else subnetwork_size(fleet.layout, width)
+
+
+def mask_of(fleet: Fleet, width: float, key: tuple[int, int] | None) -> Mask | None:
+    """Return the mask of a sub-network; None if that is everything.
+
+    Blocks of channels begin where the key, of satellite and download, says; without at the first.
+    """
+    if width == 1.0:
+        return None
+    starts = np.zeros(len(HIDDEN), dtype=np.int64)
+    if key is not None:
+        starts = generator(fleet.seed, "sub-network", *key).integers(0, HIDDEN)
+    return subnetwork_mask(fleet.layout, width, starts.tolist())
 
 
 def fitting_widths(
