@@ -34,7 +34,8 @@ Models travel by store and forward. A unit sends the model that it holds to each
 soon as a first link is there. A copy counts once, when its receiver has trained next, and of
 several from one peer the newest: to keep all last copies would take memory of units x units x P.
 With `relays = "any"` stations pass models on as any node does, but hold none; otherwise no byte
-touches the ground. A launched orbit begins with w(0): no server could load a newer one. `unit =
+touches the ground. Routes are those of the plan as flown: what would be lost with a satellite on
+its way is not sent. A launched orbit begins with w(0): no server could load a newer one. `unit =
 "satellite"`: every satellite has an x and a z of its own, state is of [K, P], an orbit uses the
 mean of its satellites' z by samples, and training delays no message, also where it takes longer
 than a round. Pruning brings models closer to each other, and so raises s_ij, whatever the data.
