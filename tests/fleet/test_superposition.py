@@ -152,6 +152,21 @@ def test_links_bytes_and_time() -> None:
         assert fleet.ledger.to_ground_bytes == 4 * size
 
 
+def test_time_that_messages_take_is_not_there_for_a_transmission() -> None:
+    """A contact of 200 s in slot 0 and 100 s in slot 1, of which a message takes 180 s."""
+    world = planned((0, 6, 100.0, 400.0))
+    seconds = {"to_ground_mbps": 32 * len(world.initial_model) / 1e6 / 180.0}
+    with fleet_of(planned((0, 6, 100.0, 400.0), rates=seconds)) as fleet:
+        now, [a] = fleet.at(0), vectors(1, fleet.layout.size)
+        assert now.send(0, 6, a) == 0
+        signals = {0: Signal(a, 1.0, WITHOUT_NOISE)}
+        with pytest.raises(LinkError, match=r"for 21\.000 s: other messages take the time"):
+            now.superpose(6, signals, at_s=150.0, seconds=21.0)
+        now.superpose(6, signals, at_s=290.0, seconds=40.0)  # 10 s, and 30 s of the next slot
+        taken = {x["slot"]: x["seconds"] for x in fleet.saved()[0]["contact_s"]}
+        assert taken == {0: pytest.approx(190.0), 1: pytest.approx(30.0)}
+
+
 def test_with_ideal_links_what_has_none_is_counted_apart() -> None:
     with fleet_of(planned((0, 6, 0.0, 200.0), links="ideal")) as fleet:
         [a] = vectors(1, fleet.layout.size)

@@ -374,3 +374,23 @@ def test_a_job_begins_when_its_model_has_arrived() -> None:
         now.begin([now.job(k, fleet.initial_model())], after_s=[late_s])
         ended = next(t for t in range(1, 6) if fleet.at(t).finished())
         assert ended == slots + 1
+
+
+def test_slots_of_a_training_are_counted_from_its_begin() -> None:
+    """A satellite that trains for two rounds of 300 s, to rounding, or for none."""
+    world = small_world(np.ones((2, 3), dtype=bool))
+    with fleet_of(world) as fleet:
+        assert fleet.at(0).training_slots(0) == 1  # without a speed it takes no time
+    n = len(world.partition.train[0])
+    world = small_world(np.ones((2, 3), dtype=bool), onboard={"samples_per_s": n / 600.0})
+    with fleet_of(world) as fleet:
+        now = fleet.at(0)
+        assert now.training_s(0) == pytest.approx(600.0)
+        assert [now.training_slots(0, work=w) for w in (0.1, 0.5, 0.51, 1.0, 2.0)] == [
+            1,
+            1,
+            2,
+            2,
+            4,
+        ]
+        assert [now.training_slots(0, further_s=s) for s in (1.0, 300.0, 301.0)] == [3, 3, 4]

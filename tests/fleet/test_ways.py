@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedorbit.config import Config
-from fedorbit.fleet import Ledger
+from fedorbit.fleet import Contact, Ledger
 from fedorbit.fleet.routes import Routes
 from fedorbit.fleet.topology import Topology
 from fedorbit.orbits.routing import HopTimes
@@ -124,11 +124,11 @@ def test_servers_without_a_link_to_the_first_take_no_part() -> None:
         Topology(world.active_plan, orbits, world.activity, 6, 300.0, server_groups=groups)
         for groups in ([0, 1], [0, 0])
     )
-    assert [apart.next_server(0, k) for k in (0, 2)] == [6, None]
-    assert [joined.next_server(0, k) for k in (0, 2)] == [6, 7]
+    first, second = Contact(0, 6, 0.0, 100.0), Contact(2, 7, 400.0, 500.0)
+    assert [apart.next_contact(0, k) for k in (0, 2)] == [first, None]
+    assert [joined.next_contact(0, k) for k in (0, 2)] == [first, second]
     assert ([len(apart.contacts(t)) for t in (0, 1)], len(joined.contacts(1))) == ([1, 0], 1)
     assert apart.visits_ahead(0, None)[:, 2].any() != joined.visits_ahead(0, None)[:, 2].any()
-    assert (apart.next_contact_s(0, 2), joined.next_contact_s(0, 2)) == (np.inf, 400.0)
 
 
 def test_a_message_has_not_arrived_before_its_contacts_have_begun() -> None:

@@ -29,7 +29,7 @@ OUTLOOK = Outlook(
     samples=SAMPLES_OF,
     training_slots=np.array([1, 2, 1, 1, 3]),
     version=4,
-    held=np.array([4, 2, 3, -1, -1]),
+    base=np.array([4, 2, 3, -1, -1]),
     ready=np.array([NEVER, 0, 2, NEVER, NEVER]),
     contents=with_updates(EMPTY, np.array([2]), np.array([7]), 0.5, np.array([True])),
     alpha=0.5,
@@ -43,7 +43,7 @@ def mass(contents: np.ndarray) -> np.ndarray:
 
 def value_of(schedule: np.ndarray, outlook: Outlook = OUTLOOK) -> float:
     """Play one schedule with plain numbers, and return what it is worth."""
-    held, ready, version = outlook.held.tolist(), outlook.ready.tolist(), outlook.version
+    held, ready, version = outlook.base.tolist(), outlook.ready.tolist(), outlook.version
     weight, total = float(outlook.contents[WEIGHT]), 0.0
     for slot, here in enumerate(outlook.visits):
         visitors = [k for k in np.flatnonzero(here) if SAMPLES_OF[k]]
@@ -93,7 +93,7 @@ def test_a_concave_utility_prefers_several_aggregations() -> None:
         visits=visits,
         samples=np.ones(4, dtype=np.int64),
         training_slots=np.ones(4, dtype=np.int64),
-        held=np.full(4, 4),
+        base=np.full(4, 4),
         ready=np.zeros(4, dtype=np.int64),
         contents=EMPTY,
         alpha=0.0,

@@ -12,6 +12,7 @@ from fedorbit.fleet.network import Network
 from fedorbit.learning.jobs import LocalJob, batch_order
 from fedorbit.methods import State, weighted_mean
 from fedorbit.methods.airfl import AirFL
+from fedorbit.methods.visits import SENDING
 from fedorbit.simulation.world import World
 from fedorbit.testing import fleet_of, small_world, snapshots
 from tests.fleet.plans import planned
@@ -105,9 +106,9 @@ def test_the_price_of_noise_decides_who_transmits() -> None:
     plan = replace(world.active_plan, range_km=np.array([1000.0, 10_000.0]))
     world = replace(world, plan=plan, active_plan=plan)
     state, _ = play_world(AirFL(snr_db=0.0, mu=0.0), world, rounds=2)
-    assert (state["waiting"].any(), int(state["version"])) == (False, 1)
+    assert ((state["stage"] == SENDING).any(), int(state["version"])) == (False, 1)
     state, _ = play_world(AirFL(snr_db=0.0, mu=100.0), world, rounds=2)
-    assert state["waiting"].tolist() == [False, False, True, False, False, False]
+    assert (state["stage"] == SENDING).tolist() == [False, False, True, False, False, False]
     assert state["update"][2].any()
     assert not state["update"][0].any()
     assert int(state["version"] - state["base"][2]) == 1

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedorbit.methods.alanine import Alanine, prunable, similarity
+from fedorbit.methods.alanine import Alanine, similarity
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.local import Local
+from fedorbit.methods.pruning import prunable
 from fedorbit.testing import fleet_of, play, small_world, snapshots
 from tests.fleet.plans import planned
 from tests.methods.quadratic import play_on, quadratic_fleet

@@ -187,6 +187,7 @@ class TestAlanineOfSatellites(MethodConformance):
     method = Alanine(
         unit="satellite", personal=False, peers=2, warm_up=2, prune_every=1, relays="any"
     )
+    sends_by_routes_alone = True
 
 
 class TestRendezvous(MethodConformance):

@@ -12,7 +12,7 @@ from fedorbit.fleet import Ledger, Now
 from fedorbit.methods import State, make_method
 from fedorbit.methods.fedavg import FedAvg
 from fedorbit.methods.fedhap import FedHAP
-from fedorbit.methods.versions import forward
+from fedorbit.methods.forwarding import forward
 from fedorbit.simulation.world import build_world
 from fedorbit.testing import fleet_of, play, small_world
 from tests.fleet.plans import planned
@@ -157,10 +157,16 @@ def test_over_real_links_a_chain_takes_the_time_of_its_hops() -> None:
         states = [method.start(fleet)]
         for t in range(6):
             states.append(method.round(states[-1], fleet.at(t)))
-    took = [state["took"][:2].tolist() for state in states]
+    took = [state["has"][:2].tolist() for state in states]
     assert took[1:3] == [[1, 0], [1, 1]]  # w in slots 0 and 1
     both = sizes[0] + sizes[1]
-    assert [int(state["held"][1]) for state in states[:5]] == [0, 0, sizes[0], both, both]
+    assert [int(state["partial_samples"][1]) for state in states[:5]] == [
+        0,
+        0,
+        sizes[0],
+        both,
+        both,
+    ]
     assert [int(state["version"]) for state in states] == [0, 0, 0, 0, 0, 1, 1]
     assert fleet.ledger.isl_bytes == 2 * 4 * fleet.layout.size
 
@@ -180,6 +186,19 @@ def test_a_chain_ends_at_a_satellite_that_is_in_already() -> None:
     assert states[1]["next"][0] == 1
     assert [state["is_in"][:2].tolist() for state in states[2:6]] == [
         [False, False], [False, True], [False, True], [True, True],
+    ]  # fmt: skip
+
+
+def test_where_no_way_is_left_to_a_neighbour_it_begins_a_chain_of_its_own() -> None:
+    """Satellite 1 has w of 0, which trains until they have parted for good; both go up alone."""
+    rows = ((0, 6, 0.0, 50.0), (0, 1, 60.0, 100.0), (1, 6, 1000.0, 1050.0), (0, 6, 1300.0, 1350.0))
+    how = {"links": "physical", "isl": "line-of-sight"}
+    sizes = [len(part) for part in planned(*rows, **how).partition.train]
+    slow = planned(*rows, onboard={"samples_per_s": sizes[0] / 500.0}, **how)
+    states = play(FedHAP(), slow)
+    assert states[1]["next"][0] == 1
+    assert [state["is_in"][:2].tolist() for state in states[3:]] == [
+        [False, False], [False, True], [True, True], [True, True],
     ]  # fmt: skip
 
 

@@ -12,8 +12,9 @@ from fedorbit.fleet.moves import Move, moved_parts
 from fedorbit.learning.engine import LocalEngine
 from fedorbit.learning.ray.engine import RayEngine
 from fedorbit.methods.fedavg import FedAvg
-from fedorbit.methods.fedleo import FedLEO, Rings
+from fedorbit.methods.fedleo import FedLEO
 from fedorbit.methods.offloading import Offloading, of_each_class
+from fedorbit.methods.peers import Rings
 from fedorbit.simulation.loop import fleet_for
 from fedorbit.simulation.world import World
 from fedorbit.stopping import StopRequested
@@ -112,13 +113,16 @@ def test_orbits_are_averaged_over_the_ground_where_nothing_else_links_them() -> 
 
 
 def test_a_loss_that_keeps_others_from_results_begins_a_round_anew() -> None:
-    """Satellite 5 leaves before its only link; the others continue without it."""
+    """Satellite 5 leaves before its only link; the others continue without it.
+
+    The round that was given up leads to no version.
+    """
     chain = [(k, k + 1, 0.0, 1800.0) for k in range(4)]
     leaving = [{"round": 2, "kind": "leave", "satellite": 5}]
     found = versions(planned(*chain, (4, 5, 900.0, 1800.0), events=leaving, **SIGHT))
     assert found[1] == [0] * 6
-    assert found[2][:5] == [2] * 5
-    assert found[5] == [5] * 5 + [0]
+    assert found[2][:5] == [1] * 5
+    assert found[5] == [4] * 5 + [0]
 
 
 def test_a_satellite_that_comes_back_trains_when_it_has_the_newest_model() -> None:

@@ -9,7 +9,8 @@ import pytest
 from fedorbit.hardware import Hardware
 from fedorbit.methods import State
 from fedorbit.methods.fedavg import FedAvg
-from fedorbit.methods.fedleo_sink import FedLEOSink, ready, uploads
+from fedorbit.methods.fedleo_sink import FedLEOSink
+from fedorbit.methods.sinks import choose_sink, ready, uploads
 from fedorbit.simulation.world import World
 from fedorbit.testing import fleet_of, play, small_world
 from fedorbit.testing.worlds import with_inverted_images
@@ -17,6 +18,11 @@ from tests.fleet.plans import planned
 from tests.methods.quadratic import play_on, quadratic_fleet
 
 Row = tuple[int, int, float, float]
+
+
+def sink_of(method: FedLEOSink, *orbit: Any) -> int:
+    """Return the sink that a method chooses."""
+    return choose_sink(*orbit, method.sink, method.period_s)
 
 
 def versions(states: list[State]) -> list[int]:
@@ -75,7 +81,7 @@ def chosen(model_s: float, rows: tuple[Row, ...] = ROWS, **parameters: Any) -> i
     world = planned(*rows)
     world = planned(*rows, rates=with_model_s(world, model_s))
     with fleet_of(world) as fleet:
-        return FedLEOSink(**parameters).choose_sink(fleet.at(0), 0, [0, 1], [0, 1])
+        return sink_of(FedLEOSink(**parameters), fleet.at(0), 0, [0, 1], [0, 1])
 
 
 def test_a_window_that_is_a_second_too_short_is_skipped() -> None:
@@ -118,7 +124,7 @@ def test_no_other_satellite_could_upload_earlier(seed: int) -> None:
             k: min((u.end_s for s in now.servers for u in uploads(now, k, s, 300.0)), default=1e9)
             for k in (0, 1)
         }
-        sink = FedLEOSink().choose_sink(now, 0, [0, 1], [0, 1])
+        sink = sink_of(FedLEOSink(), now, 0, [0, 1], [0, 1])
     starts_s = np.maximum(plan.begin_s, 300.0)
     fits = plan.end_s - starts_s >= model_s
     assert ends_s[sink] == min(ends_s.values())
@@ -161,7 +167,7 @@ def test_the_sink_waits_for_training_on_board() -> None:
         now = fleet.at(0)
         assert now.training_s(1) == pytest.approx(500.0)
         assert set(ready(now, 0, [0, 1], [1]).values()) == {600.0}
-        assert FedLEOSink().choose_sink(now, 0, [0, 1], [1]) == 0
+        assert sink_of(FedLEOSink(), now, 0, [0, 1], [1]) == 0
 
 
 def test_over_real_links_it_matters_where_models_meet() -> None:
@@ -172,7 +178,7 @@ def test_over_real_links_it_matters_where_models_meet() -> None:
     with fleet_of(world) as fleet:
         now = fleet.at(0)
         assert ready(now, 0, [0, 1], [0, 1]) == {0: 400.0, 1: 400.0}
-        assert FedLEOSink().choose_sink(now, 0, [0, 1], [0, 1]) == 1
+        assert sink_of(FedLEOSink(), now, 0, [0, 1], [0, 1]) == 1
 
 
 def test_an_epoch_that_waits_for_rounds_takes_the_mean_of_those_that_are_in() -> None:

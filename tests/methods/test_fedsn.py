@@ -13,6 +13,7 @@ from fedorbit.learning.rules import PLAIN, Sgd
 from fedorbit.learning.subnetworks import subnetwork_mask, subnetwork_size
 from fedorbit.methods import State, make_method, weighted_mean
 from fedorbit.methods.fedsn import FedSN
+from fedorbit.methods.visits import SENT
 from fedorbit.methods.widths import fitting_widths
 from fedorbit.simulation.world import World
 from fedorbit.testing import fleet_of, small_world, snapshots
@@ -56,7 +57,7 @@ def test_a_synchronous_round_waits_for_the_last() -> None:
         state = method.start(fleet)
         for t in range(4):
             state = method.round(state, fleet.at(t))
-            held.append((int(state["version"]), state["held"].tolist()))
+            held.append((int(state["version"]), state["buffer_samples"].tolist()))
     assert held == [(0, [0, 0]), (0, [1, 0]), (0, [1, 0]), (1, [0, 0])]
     # From 0: one step of 0.1 toward (4, 0), and three steps toward (0, 8): 8 (1 - 0.9^3) = 2.168.
     np.testing.assert_allclose(state["global"], [0.25 * 0.4, 0.75 * 2.168], rtol=1e-6)
@@ -70,7 +71,7 @@ def test_without_a_quota_every_update_is_aggregated_at_once() -> None:
         state = method.start(fleet)
         for t in range(5):
             state = method.round(state, fleet.at(t))
-            assert not state["held"].any()
+            assert not state["buffer_samples"].any()
             seen_w.append(float(state["global"][0]))
     # Slot 1: satellite 0 from 0 to 2. Slot 2: satellite 1, also from 0, to 4: it replaces w.
     # Slot 3: satellite 0 began in slot 1 from 2 and is at 3.
@@ -100,8 +101,8 @@ def test_a_later_update_replaces_the_earlier() -> None:
             state = method.round(state, fleet.at(t))
             downloads.append(int(state["downloads"][0]))
             if t == 4:
-                assert state["held"].tolist() == [1, 0, 0]
-                assert state["delivered"][0] == 4
+                assert state["buffer_samples"].tolist() == [1, 0, 0]
+                assert state["visit"][0] == SENT
         # Not in slot 1, in which it uploaded, nor in slots 4 and 5 of the same contact.
         assert downloads == [1, 1, 1, 2, 2, 2, 2]
         assert state["version"] == 1

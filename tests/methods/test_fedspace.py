@@ -11,7 +11,9 @@ from fedorbit.fleet import Fleet, Now
 from fedorbit.methods import State, make_method
 from fedorbit.methods.aggregation_schedule import UPDATES
 from fedorbit.methods.fedspace import FedSpace
+from fedorbit.methods.steps import NEVER
 from fedorbit.testing import fleet_of, play, small_world, snapshots, with_inverted_images
+from tests.fleet.plans import planned
 from tests.methods.quadratic import play_on, quadratic_fleet
 
 H, M, N = np.array([1.0, 0.5, 2.0]), np.array([[3.0, 1.0], [-1.0, 2.0], [0.5, -4.0]]), [1, 2, 4]
@@ -52,7 +54,7 @@ def test_with_an_aggregation_in_every_slot_it_is_asynchronous() -> None:
         w = w + trained(k, np.zeros(2))
     np.testing.assert_allclose(state["global"], w, rtol=1e-5)
     assert state["version"] == 3
-    assert state["held"].tolist() == [1, 2, 3]
+    assert state["base"].tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 3.0])
@@ -117,6 +119,16 @@ def test_without_discount_and_with_equal_samples_it_is_the_mean_of_the_updates()
     expected = first + np.mean([again, made[1], made[2]], axis=0)
     np.testing.assert_allclose(state["global"], expected, rtol=1e-5)
     assert state["version"] == 2
+
+
+def test_a_satellite_that_cannot_be_sent_a_version_does_not_hold_it() -> None:
+    """Its contacts are too short for a model, all together."""
+    world = planned((0, 6, 0.0, 50.0), (2, 6, 0.0, 300.0))
+    slow = {"from_ground_mbps": 32 * len(world.initial_model) / 1e6 / 60.0}
+    world = planned((0, 6, 0.0, 50.0), (2, 6, 0.0, 300.0), rates=slow)
+    state = play(FedSpace(), world)[1]
+    assert state["base"].tolist() == [-1, -1, 0, -1, -1, -1]
+    assert state["ready"][0] == NEVER
 
 
 # --- Plans --------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ rather than planned take no time.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from fedorbit.fleet.facts import Fact, plain
 from fedorbit.fleet.keeping import Arrays, Keeper, Shelf
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, Ledger
 from fedorbit.fleet.superposition import Signal, Superposed, require_signal, superposed
-from fedorbit.fleet.topology import Topology
+from fedorbit.fleet.topology import ROUNDING_S, Topology
 from fedorbit.hardware import transfer_s
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.parts import Part, Span, span_of
@@ -217,25 +217,42 @@ class Network:
         self.topology.require_server(server)
         if not signals:
             raise ModelError("now.superpose needs the signal of one satellite at least, got none")
-        linked = True
+        linked, use = True, self._slots_of(at_s, seconds)
         for satellite, signal in signals.items():
             self.topology.require_satellite(satellite)
             self.topology.require_active(t, satellite, "transmit")
             require_signal(satellite, signal, next(iter(signals.values())))
             here = self.topology.in_contact(t, satellite, server, at_s, at_s + seconds)
+            free = all(self._has_time(satellite, server, *each) for each in use.items())
+            why = (
+                "other messages take the time" if here else "they are not in contact all this time"
+            )
             what = (
                 f"satellite {satellite} cannot transmit to node {server} in round {t} from "
-                f"{at_s:.3f} s on for {seconds:.3f} s: they are not in contact all this time"
+                f"{at_s:.3f} s on for {seconds:.3f} s: {why}"
             )
-            self.require(here, what, "look for a moment in now.passes")
-            linked &= here
+            self.require(here and free, what, "look for a moment in now.passes")
+            linked &= here and free
         rng = generator(self._seed, "aircomp", t, server, *self._further(t, server))
         received = superposed(signals, mu, total, rng)
-        for satellite in received.satellites if seconds else ():
-            key = (satellite, server, t)
-            self._taken[key] = self._taken.get(key, 0.0) + seconds
+        for satellite, (slot, slot_s) in product(received.satellites, use.items()):
+            key = (satellite, server, slot)
+            self._taken[key] = self._taken.get(key, 0.0) + slot_s
         self._ledger.book("to_ground", BYTES_PER_PARAMETER * received.mean.size, linked)
         return received
+
+    def _slots_of(self, at_s: float, seconds: float) -> dict[int, float]:
+        """Return the slots of a period, and how many of its seconds are in each."""
+        slot_s, end_s = self.topology.slot_s, at_s + seconds
+        slots = range(int(at_s // slot_s), int(end_s // slot_s) + 1)
+        shares = {t: min(end_s, (t + 1) * slot_s) - max(at_s, t * slot_s) for t in slots}
+        return {t: share_s for t, share_s in shares.items() if share_s > 0.0}
+
+    def _has_time(self, satellite: int, server: int, t: int, seconds: float) -> bool:
+        """Return whether a contact has so many seconds in slot t that no message takes."""
+        free_s = self.topology.contact_s(t, satellite, server)
+        free_s -= self._taken.get((satellite, server, t), 0.0)
+        return seconds <= free_s + ROUNDING_S
 
     def _further(self, t: int, server: int) -> tuple[int, ...]:
         """Return what tells a slot's second and later superpositions at a server from the first."""

@@ -16,6 +16,7 @@ now.orbits                             the orbit tier of the three-tier methods
 now.note(staleness=…)                  numbers for the record, such as versions and idle visits
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from fedorbit.fleet.fleet import Fleet
 
 Result = TypeVar("Result")
+
+ROUNDING = 1e-9
+"""A training that ends with a slot but for rounding errors ends with it."""
 
 
 class Now:
@@ -112,8 +116,9 @@ class Now:
         return self.fleet.topology.passes(self.t)
 
     def next_server(self, satellite: int) -> int | None:
-        """Return the server that a satellite is in contact with first, now or later, if any."""
-        return self.fleet.topology.next_server(self.t, satellite)
+        """Predict the server that a satellite is in contact with first, now or later, if any."""
+        contact = self.fleet.topology.next_contact(self.t, satellite)
+        return None if contact is None else contact.server
 
     def neighbours(self, satellite: int) -> list[int]:
         """Active satellites that have a link to this one."""
@@ -273,6 +278,14 @@ class Now:
             return 0.0
         epochs = self.fleet.plan.epochs if epochs is None else epochs
         return self.fleet.onboard.epochs_s(satellite, epochs)
+
+    def training_slots(self, satellite: int, work: float = 1.0, further_s: float = 0.0) -> int:
+        """Slots after which a training that begins now has ended: one at least.
+
+        `work`: share of the run's epochs, or of their computing. `further_s`: seconds of all else.
+        """
+        seconds = work * self.training_s(satellite) + further_s
+        return max(1, math.ceil(seconds / self.fleet.round_s - ROUNDING))
 
     def pooled_jobs(self, start: Vector, *, epochs: int) -> list[LocalJob]:
         """Make one job on the samples of all active satellites, if they have any."""

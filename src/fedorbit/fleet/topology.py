@@ -7,7 +7,6 @@ the paper; otherwise only their contacts count. Servers have one over the ground
 each other.
 """
 
-import math
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -276,14 +275,19 @@ class Topology:
         mine = plan.first == satellite
         return plan.begin_s[mine], plan.end_s[mine]
 
-    def next_contact_s(self, t: int, satellite: int) -> float:
-        """Predict when a satellite is in contact with a server, from slot t on; or infinity.
+    def next_contact(self, t: int, satellite: int) -> Contact | None:
+        """Predict the contact with a server that a satellite has in slot t, or next, if any.
 
-        At the begin of the slot if it is in contact then.
+        Cut to begin with the slot. By geometry alone: losses to come are not known.
         """
-        begin_s, end_s = self.contacts_of(satellite)
-        ahead = begin_s[end_s > t * self.slot_s]
-        return max(float(ahead[0]), t * self.slot_s) if len(ahead) else math.inf
+        self.require_satellite(satellite)
+        plan, now_s = self._predicted_contacts, t * self.slot_s
+        ahead = np.flatnonzero((plan.first == satellite) & (plan.end_s > now_s)).tolist()
+        found = [(max(float(plan.begin_s[i]), now_s), int(plan.second[i]), i) for i in ahead]
+        if not found:
+            return None
+        begin_s, server, i = min(found)
+        return Contact(satellite, server, begin_s, float(plan.end_s[i]))
 
     def window(
         self, t: int, a: int, b: int, seconds: float, after_s: float | None = None
@@ -303,10 +307,3 @@ class Topology:
             if begin_s < end_s and end_s - begin_s >= seconds:
                 return Window(begin_s, end_s)
         return None
-
-    def next_server(self, t: int, satellite: int) -> int | None:
-        """Return the server that a satellite is in contact with first, from slot t on."""
-        self.require_satellite(satellite)
-        windows = ((self.window(t, satellite, server, 0.0), server) for server in self.ground)
-        found = [(window.begin_s, server) for window, server in windows if window is not None]
-        return min(found)[1] if found else None

@@ -11,12 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.methods.global_model import discount
+from fedorbit.methods.steps import NEVER
+
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-NEVER = np.iinfo(np.int32).max
-"""Slot of an update that is not under way."""
 MOST_ENTRIES = 1_000_000
 """Of an array `[schedule, satellite]`: more schedules are played in several parts."""
 
@@ -27,11 +28,6 @@ discounts c(s) and of their staleness s, the largest staleness, and the sum of c
 
 Utility = Callable[[Floats], Floats]
 """What an aggregation is worth, of each row of `[aggregation, 6]`."""
-
-
-def discount(staleness: Ints, alpha: float) -> Floats:
-    """Return c(s) = (1 + s)^-alpha."""
-    return np.asarray((1.0 + staleness) ** -alpha)
 
 
 def with_updates(
@@ -70,7 +66,7 @@ class Outlook:
     training_slots: Ints
     """Slots from when each satellite receives a model until its update can be sent."""
     version: int
-    held: Ints
+    base: Ints
     """Version that each satellite has received last; -1 before its first."""
     ready: Ints
     """Slot, counted from the first, in which the update of each can be sent; NEVER without one."""
@@ -81,13 +77,13 @@ class Outlook:
     def play(self, schedules: Flags) -> Iterator[Played]:
         """Play schedules `[schedule, slot]` side by side, slot by slot."""
         many = len(schedules)
-        held = np.tile(self.held.astype(np.int32), (many, 1))
+        bases = np.tile(self.base.astype(np.int32), (many, 1))
         ready = np.tile(self.ready.astype(np.int32), (many, 1))
         version = np.full(many, self.version, dtype=np.int32)
         contents = np.tile(self.contents, (many, 1))
         for slot, visiting in enumerate(self.visits):
             here = np.flatnonzero(visiting & (self.samples > 0))
-            base, due = held[:, here], ready[:, here]
+            base, due = bases[:, here], ready[:, here]
             arrived = due <= slot
             staleness = np.where(arrived, version[:, None] - base, -1).astype(np.int64)
             n = self.samples[here]
@@ -98,7 +94,7 @@ class Outlook:
             contents[rows] = EMPTY
             is_free = arrived | (due == NEVER)
             receives = is_free & (base < version[:, None])
-            held[:, here] = np.where(receives, version[:, None], base)
+            bases[:, here] = np.where(receives, version[:, None], base)
             until = np.where(receives, slot + self.training_slots[here], NEVER)
             ready[:, here] = np.where(is_free, until, due)
 

@@ -25,10 +25,10 @@ from fedorbit.methods.aggregation_schedule import (
     Floats,
     Ints,
     Outlook,
-    discount,
     random_schedules,
     with_updates,
 )
+from fedorbit.methods.global_model import discount
 
 RIDGE = 1.0
 """Strength of the regression's pull to zero, of features with deviation 1."""

@@ -8,16 +8,15 @@ search for the trade included; they are in `fleet/superposition.py`.
 
     symbol    here
     delta_k   `update[k]` [K, P]: u_k - b_k, what satellite k has trained and not transmitted
-    s_k       versions of w since k received b_k
-    a_k       n_k (1 + s_k)^-alpha
+    s_k, a_k  versions of w since k received b_k, and n_k (1 + s_k)^-alpha
     SNR_k     snr_db at 1,000 km, (1) times (1000 km / range)^2, and fading where asked for
     g_h, A_h  what server h receives: the weighted mean of its S with noise, and the sum of a_k
 
 At every instant each server h chooses its S among the satellites in view that have an update, by
-A / n - mu sigma^2 P / |mean|^2, and (2) w <- w + eta_g sum_h A_h g_h / sum_h A_h: servers have a
-backhaul. The rest keep their updates, and grow stale. A satellite in view of several servers
-belongs to the one that receives it best. Then satellites without an update receive w, digitally,
-and train for as long as it takes.
+A / n - mu sigma^2 P / |mean|^2, and (2) w <- w + eta_g sum_h A_h g_h / sum_h A_h. The rest keep
+their updates, and grow stale. A satellite in view of several servers belongs to the one that
+receives it best. Then satellites without an update receive w, digitally, and train for as long as
+it takes.
 
 Departures: all equations, see above. Instants are the begin of every round, and the last moment
 before a satellite with an update sets. The range is the shortest of the contact, 1,000 km where the
@@ -25,22 +24,30 @@ plan has none; the phase is aligned. The means and deviations that scale the sig
 without cost, and so is |mean|, which no server could know before the transmission. Where noise is
 strong, the criterion leaves out satellites with many samples, which need the largest amplitude, and
 updates that oppose the others, which make |mean| small: with classes of their own, they then count
-too rarely. `mu = 0` has all of them transmit. A transmission
-takes P / (2 B) s, whatever the number of satellites, and counts as 4 P bytes. `fading` is Rician,
-K = 10 dB, drawn for each instant, satellite and server. Energy of transmitters is not modelled.
-Models are sent after all instants of a round, also to satellites whose contact ends before.
+too rarely. `mu = 0` has all of them transmit. A transmission takes P / (2 B) s, whatever the number
+of satellites, and counts as 4 P bytes. `fading` is Rician, K = 10 dB, drawn for each instant,
+satellite and server. Energy of transmitters is not modelled. Models are sent after all instants of
+a round, also to satellites whose contact ends before.
 """
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from fedorbit.fleet import Fleet, Now, Pass, Signal
-from fedorbit.learning.parameters import Vector
-from fedorbit.methods.base import Family, Method, State
-from fedorbit.methods.steps import load_launched
+from fedorbit.methods.base import State
+from fedorbit.methods.global_model import advance, discount
+from fedorbit.methods.visits import (
+    FREE,
+    SENDING,
+    SatelliteClients,
+    begin_training,
+    has_sent,
+    open_slot,
+    send_model,
+)
 from fedorbit.randomness import generator
 
 REFERENCE_KM = 1000.0
@@ -48,11 +55,10 @@ RICIAN_K = 10.0
 """Power of the direct path over that of all others: 10 dB."""
 
 
-class AirFL(Method):
+class AirFL(SatelliteClients):
     """Add updates up in the air, from the satellites for which quantity is worth the noise."""
 
     label: ClassVar[str] = "AirFL"
-    family: ClassVar[Family] = "space"
 
     snr_db: float = Field(20.0, ge=-100, le=1000, description="signal to noise at 1,000 km")
     fading: bool = Field(False, description="Rician fading, K = 10 dB")
@@ -62,82 +68,76 @@ class AirFL(Method):
     bandwidth_mhz: float = Field(20.0, gt=0, description="B: 2 B values are sent per second")
 
     def start(self, fleet: Fleet) -> State:
-        """All orbits have w(0), and no satellite has begun."""
-        w, satellites = fleet.initial_model(), fleet.satellites
-        return {
-            "global": w,
-            "version": np.array(0),
-            "received": np.tile(w, (fleet.orbits, 1)),
-            "received_version": np.zeros(fleet.orbits, dtype=np.int64),
-            "update": np.zeros((satellites, len(w)), dtype=np.float32),
-            "waiting": np.zeros(satellites, dtype=np.bool_),  # with an update on board
-            "busy": np.zeros(satellites, dtype=np.bool_),  # from download to the end of training
-            "base": np.full(satellites, -1),  # version of b_k
-        }
+        """No satellite has an update."""
+        shape = fleet.satellites, fleet.layout.size
+        return {**super().start(fleet), "update": np.zeros(shape, dtype=np.float32)}
 
     def round(self, state: State, now: Now) -> State:
         """Aggregate over the air at every instant of the round, and send the newest model out."""
-        s = {name: array.copy() for name, array in load_launched(state, now, "received").items()}
-        s["received_version"][now.orbits.launched] = s["version"]
+        s, contacts = open_slot(state, now)
         for done in now.finished():
             k = done.satellite
-            s["busy"][k], s["waiting"][k] = False, done.trained.steps > 0
             if done.trained.steps:
-                s["update"][k] = done.update
-            else:
-                s["base"][k] = -1  # it came to nothing: begin again
+                s["update"][k], s["stage"][k] = done.update, SENDING
+            else:  # it came to nothing: begin again
+                s["base"][k], s["stage"][k] = -1, FREE
         passes, seconds = now.passes(), now.fleet.layout.size / (2e6 * self.bandwidth_mhz)
         for at_s in self._instants(s, now, passes, seconds):
             here = [p for p in passes if p.begin_s <= at_s <= p.end_s - seconds]
             self._aggregate(s, now, here, at_s, seconds)
-        self._send_out(s, now)
-        arrived = [mail for k in now.satellites for mail in now.inbox(k)]
-        for mail in arrived:
-            orbit = now.fleet.orbit_of_satellite[mail.target]
-            if mail.about["version"] > s["received_version"][orbit]:
-                s["received"][orbit] = mail.payload
-                s["received_version"][orbit] = mail.about["version"]
-        now.begin(
-            [now.job(mail.target, mail.payload) for mail in arrived],
-            after_s=[mail.arrival_s for mail in arrived],
-        )
+        for contact in contacts:
+            if (
+                s["stage"][contact.satellite] == FREE
+                and s["base"][contact.satellite] < s["version"]
+            ):
+                send_model(s, now, contact)
+        begin_training(s, now, lambda mail: [now.job(mail.target, mail.payload)])
         return s
 
     def _instants(self, s: State, now: Now, passes: list[Pass], seconds: float) -> list[float]:
         """Return the moments of transmission: as the slot begins, and before satellites set."""
         begin_s, end_s = now.t * now.fleet.round_s, (now.t + 1) * now.fleet.round_s
-        last_s = {p.end_s - seconds for p in passes if s["waiting"][p.satellite]}
+        last_s = {p.end_s - seconds for p in passes if s["stage"][p.satellite] == SENDING}
         return [begin_s, *sorted(moment for moment in last_s if begin_s < moment < end_s)]
 
     def _aggregate(self, s: State, now: Now, here: list[Pass], at_s: float, seconds: float) -> None:
         """Transmit from satellites to the server that receives each best, and move w, (2)."""
-        signals: dict[int, dict[int, Signal]] = {server: {} for server in now.servers}
-        for k in sorted({p.satellite for p in here if s["waiting"][p.satellite]}):
-            snr, server = max(
-                (self._snr(now, p, at_s), -p.server) for p in here if p.satellite == k
-            )
-            a = now.samples[k] * (1.0 + s["version"] - s["base"][k]) ** -self.alpha
-            signals[-server][k] = Signal(s["update"][k], float(a), snr)
         step, mass = np.zeros(len(s["global"])), 0.0
-        for server, mine in signals.items():
-            if not mine:
-                continue
-            total = float(now.samples.sum())
+        for server, signals in sorted(self._signals(s, now, here, at_s).items()):
             received = now.superpose(
-                server, mine, at_s=at_s, seconds=seconds, mu=self.mu, total=total
+                server,
+                signals,
+                at_s=at_s,
+                seconds=seconds,
+                mu=self.mu,
+                total=float(now.samples.sum()),
             )
             step += np.float64(received.weight) * received.mean  # in double precision
             mass += received.weight
             for k in received.satellites:
                 now.note(staleness=float(s["version"] - s["base"][k]))
-                s["waiting"][k], s["update"][k] = False, 0.0
+                s["update"][k] = 0.0
+            has_sent(s, received.satellites)
             now.note(transmitters=len(received.satellites))
             if math.isfinite(received.distortion):
                 now.note(distortion=received.distortion)
         if mass:
-            s["global"] = (s["global"] + self.server_rate * step / mass).astype(np.float32)
-            s["version"] += 1
-            now.note(version=float(s["version"]))
+            advance(s, now, (s["global"] + self.server_rate * step / mass).astype(np.float32))
+
+    def _signals(
+        self, s: State, now: Now, here: list[Pass], at_s: float
+    ) -> dict[int, dict[int, Signal]]:
+        """Return what satellites have to transmit, by the server that receives each best."""
+        best: dict[int, tuple[float, int]] = {}
+        for p in here:
+            if s["stage"][p.satellite] == SENDING:
+                heard = self._snr(now, p, at_s), -p.server
+                best[p.satellite] = max(heard, best.get(p.satellite, heard))
+        signals: dict[int, dict[int, Signal]] = {}
+        for k, (snr, server) in sorted(best.items()):
+            a = float(now.samples[k] * discount(s["version"] - s["base"][k], self.alpha))
+            signals.setdefault(-server, {})[k] = Signal(s["update"][k], a, snr)
+        return signals
 
     def _snr(self, now: Now, contact: Pass, at_s: float) -> float:
         """Return the signal to noise ratio of a satellite at a server, (1)."""
@@ -146,25 +146,6 @@ class AirFL(Method):
         if self.fading:
             moment = round(1e3 * at_s)  # milliseconds name the instant
             rng = generator(now.fleet.seed, "fading", moment, contact.satellite, contact.server)
-            scattered = rng.normal(0.0, math.sqrt(0.5), 2)
-            h = math.sqrt(RICIAN_K) + complex(*scattered)
+            h = math.sqrt(RICIAN_K) + complex(*rng.normal(0.0, math.sqrt(0.5), 2))
             snr *= abs(h) ** 2 / (RICIAN_K + 1.0)
         return snr
-
-    def _send_out(self, s: State, now: Now) -> None:
-        """Send w to satellites in contact that have nothing to do."""
-        for contact in now.contacts():
-            k, version = contact.satellite, int(s["version"])
-            is_free = now.samples[k] and not s["busy"][k] and not s["waiting"][k]
-            if is_free and s["base"][k] < version:
-                arrival = now.send(contact.server, k, s["global"], wait=True, version=version)
-                if arrival is not None:
-                    s["busy"][k], s["base"][k] = True, version
-
-    def models(self, state: State) -> Vector:
-        """Every orbit uses the newest model that any of its satellites received."""
-        return state["received"]
-
-    def facts(self, state: State, now: Now) -> dict[str, Any]:
-        """Report how often w was aggregated."""
-        return {"aggregations": int(state["version"])}

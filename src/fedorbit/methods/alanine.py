@@ -33,12 +33,12 @@ all satellites become alike. Our datasets have one resolution, so that this part
 Models travel by store and forward. A unit sends the model that it holds to each other unit once, as
 soon as a first link is there. A copy counts once, when its receiver has trained next, and of
 several from one peer the newest: to keep all last copies would take memory of units x units x P.
-With `relays = "any"` stations pass
-models on as any node does, but hold none; otherwise no byte touches the ground. A launched orbit
-begins with w(0): no server could load a newer one. `unit = "satellite"`: every satellite has an x
-and a z of its own, state is of [K, P], an orbit uses the mean of its satellites' z by samples, and
-training delays no message, also where it takes longer than a round. Pruning brings models closer
-to each other, and so raises s_ij, whatever the data.
+With `relays = "any"` stations pass models on as any node does, but hold none; otherwise no byte
+touches the ground. Routes are those of the plan as flown: what would be lost with a satellite on
+its way is not sent. A launched orbit begins with w(0): no server could load a newer one. `unit =
+"satellite"`: every satellite has an x and a z of its own, state is of [K, P], an orbit uses the
+mean of its satellites' z by samples, and training delays no message, also where it takes longer
+than a round. Pruning brings models closer to each other, and so raises s_ij, whatever the data.
 """
 
 import math
@@ -48,11 +48,12 @@ import numpy as np
 from pydantic import Field
 
 from fedorbit.fleet import Fleet, Needs, Now
-from fedorbit.learning.parameters import ParameterLayout, Vector
+from fedorbit.learning.parameters import Vector
 from fedorbit.learning.parts import Part
 from fedorbit.learning.rules import Sgd
 from fedorbit.methods.base import Family, Method, State
-from fedorbit.methods.peers import collect, spread, units_of
+from fedorbit.methods.peers import collect, rows_of_orbits, spread, units_of
+from fedorbit.methods.pruning import prunable, prune, staircase
 from fedorbit.methods.steps import blend, distance, train_orbit, weighted_mean
 
 
@@ -178,24 +179,15 @@ class Alanine(Method):
 
     def _prune(self, after: State, i: int, now: Now) -> None:
         """Renew the mask of a unit if more is to be pruned by now, and prune its models (5)."""
-        mask, free = after["mask"][i], prunable(now.fleet.layout)
-        pruned = round(self.sparsity(now.t) * int(free.sum()))
-        if int((~mask).sum()) < pruned:
-            size = np.where(free, np.abs(after["shared"][i]), np.inf)
-            size[~mask] = -1.0  # what was pruned stays so
-            mask[np.argsort(size, kind="stable")[:pruned]] = False
-        if not mask.all():
-            for name in ("shared", "personal"):
-                if name in after:
-                    after[name][i, ~mask] = 0.0
+        mask = after["mask"][i]
+        prune(mask, after["shared"][i], prunable(now.fleet.layout), self.sparsity(now.t))
+        for name in {"shared", "personal"} & after.keys() if not mask.all() else ():
+            after[name][i, ~mask] = 0.0
 
     def sparsity(self, t: int) -> float:
         """Share of the parameters that is pruned in round t."""
-        if t < self.warm_up:
-            return 0.0
-        step = t - (t - self.warm_up) % self.prune_every
-        share = (step - self.warm_up) / max(self.prune_until - self.warm_up, 1)
-        return self.final_sparsity * (1.0 - (1.0 - min(share, 1.0)) ** 3)
+        share = staircase(t, self.warm_up, self.prune_until, self.prune_every)
+        return self.final_sparsity * (1.0 - (1.0 - share) ** 3)
 
     def models(self, state: State) -> Vector:
         """Every orbit uses its personal model, or the mean of those of its satellites."""
@@ -203,8 +195,7 @@ class Alanine(Method):
         if self.unit == "orbit":
             return z
         means = []
-        for orbit in range(int(state["orbit"][-1]) + 1):
-            mine = np.flatnonzero(state["orbit"] == orbit)
+        for mine in rows_of_orbits(state["orbit"]):
             evenly = weighted_mean(z[mine], np.ones(len(mine)), otherwise=z[mine[0]])
             means.append(weighted_mean(z[mine], state["samples"][mine], otherwise=evenly))
         return np.array(means)
@@ -217,13 +208,6 @@ def similarity(a: Vector, b: Vector, w0: Vector, temperature: float) -> float:
         return 1.0
     scale = moved[0] * moved[1]
     return math.exp(-(apart**2) / scale / temperature) if scale > 0.0 else 0.0
-
-
-def prunable(layout: ParameterLayout) -> Any:
-    """Return the mask of parameters that may be pruned: all but the last layer's."""
-    free = np.ones(layout.size, dtype=np.bool_)
-    free[layout.class_rows] = False
-    return free
 
 
 def _part(mask: Any) -> Part | None:

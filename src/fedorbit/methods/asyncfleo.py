@@ -24,12 +24,14 @@ Departures
 - Ours: when an epoch ends; `group_gap`; d_o from the models that are there when the orbit is first
   aggregated; + 1 in r_k, so that version 0 counts; models that are not selected are dropped, and a
   newer one of the same satellite replaces the older, so that gamma is at most 1.
-- HAPs that are linked are one, at no cost: the ring, and the roles of source and sink, change
-  nothing. Servers that have no link to the first one take no part.
+- HAPs are one: the ring, and the roles of source and sink, change nothing.
 - A satellite that trains goes on; then it begins with the newest version, once it has it itself. No
   satellite passes on what a HAP has sent to its neighbour, nor by way of a server.
 
-The state holds two models for each satellite: its newest version, and what servers have of it.
+    has, model, arrived_s     [satellite]: newest version that it has received, w of it, and when
+    sent, trained             [satellite]: version that a HAP has sent it, and that it trained last
+    buffer_version            [satellite]: v_k of what is in the buffer; -1 without
+    began, distance           slot of the last aggregation; [orbit]: d_o, -1 before it is known
 """
 
 from typing import ClassVar
@@ -39,33 +41,20 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedorbit.fleet import Fleet, Mail, Now
-from fedorbit.learning.parameters import Vector
-from fedorbit.methods.base import Family, Method, State
+from fedorbit.methods.base import State
+from fedorbit.methods.forwarding import arrivals, deliveries, forward, in_view, to_servers
+from fedorbit.methods.global_model import GlobalModel, advance, at_begin, orbit_of, take
 from fedorbit.methods.steps import blend, distance, weighted_mean
-from fedorbit.methods.versions import (
-    Flags,
-    Ints,
-    advance,
-    along_orbit,
-    arrivals,
-    at_begin,
-    deliveries,
-    in_view,
-    orbit_of,
-    start_versions,
-    take,
-    to_servers,
-)
 
+Ints = NDArray[np.int64]
 NONE = -1
 """The version of what was never received, or of a place in the buffer that is empty."""
 
 
-class AsyncFLEO(Method):
+class AsyncFLEO(GlobalModel):
     """Aggregate what has arrived, fresh models before stale ones of the same group."""
 
     label: ClassVar[str] = "AsyncFLEO"
-    family: ClassVar[Family] = "space"
 
     epoch_s: float = Field(3600.0, gt=0, le=1e9, description="seconds after which an epoch ends")
     quota: float = Field(0.5, gt=0, le=1, description="share of satellites that also ends it")
@@ -75,18 +64,15 @@ class AsyncFLEO(Method):
 
     def start(self, fleet: Fleet) -> State:
         """No satellite has version 0, and the buffer is empty."""
-        nothing = np.full(fleet.satellites, NONE)
+        k, models = fleet.satellites, (fleet.satellites, fleet.layout.size)
         return {
-            **start_versions(fleet),
-            "sent": nothing,
-            "has": nothing.copy(),
-            "trained": nothing.copy(),
-            "model": np.zeros((fleet.satellites, fleet.layout.size), dtype=np.float32),
-            "arrived_s": np.zeros(fleet.satellites),
-            "buffer": np.zeros((fleet.satellites, fleet.layout.size), dtype=np.float32),
-            "buffer_version": nothing.copy(),
-            "buffer_samples": np.zeros(fleet.satellites, dtype=np.int64),
-            "distance": np.full(fleet.orbits, -1.0),  # d_o; -1 as long as it is not known
+            **super().start(fleet),
+            "began": np.array(0),
+            "distance": np.full(fleet.orbits, -1.0),
+            **{name: np.full(k, NONE) for name in ("sent", "has", "trained", "buffer_version")},
+            **{name: np.zeros(models, dtype=np.float32) for name in ("model", "buffer")},
+            "arrived_s": np.zeros(k),
+            "buffer_samples": np.zeros(k, dtype=np.int64),
         }
 
     def round(self, state: State, now: Now) -> State:
@@ -137,7 +123,7 @@ class AsyncFLEO(Method):
         advance(s, now, blend(s["global"], mean, gamma))
         s["began"][...], s["buffer_version"][:] = now.t, NONE
 
-    def _measure(self, s: State, now: Now, arrived: Flags) -> None:
+    def _measure(self, s: State, now: Now, arrived: NDArray[np.bool_]) -> None:
         """Note d_o of orbits whose first models have arrived."""
         first_model, by_orbit = now.fleet.initial_model(), now.fleet.orbit_of_satellite
         for orbit in np.unique(by_orbit[arrived]).tolist():
@@ -156,7 +142,7 @@ class AsyncFLEO(Method):
         place = mates.index(k)
         for mate in sorted({mates[place - 1], mates[(place + 1) % len(mates)]} - {k, mail.source}):
             if s["sent"][mate] < version:
-                along_orbit(now, k, mate, mail.payload, version=version)
+                forward(now, k, mate, mail.payload, through_servers=False, version=version)
 
     def _train(self, s: State, now: Now) -> None:
         """Begin with the newest version that each satellite has, where it has nothing to do."""
@@ -168,10 +154,6 @@ class AsyncFLEO(Method):
             after_s=s["arrived_s"][free].tolist(),
         )
         s["trained"][free] = s["has"][free]
-
-    def models(self, state: State) -> Vector:
-        """Every orbit uses the newest version that any of its satellites has received."""
-        return state["received"]
 
 
 def groups(distance: NDArray[np.float64], gap: float) -> Ints:

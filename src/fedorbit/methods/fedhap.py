@@ -11,64 +11,54 @@ with a dissemination and an aggregation algorithm. All below it is recalled or o
              the end of a chain hands p to a HAP; when all orbits are in, w = sum n_p p / n
     chains   as many as satellites of the orbit were in view
 
-    took, own, fed    [satellite]: attempt of which it has w, has trained, and needs no partial
-                      model of its neighbour any more
-    partial, held     [satellite, P]: p on board, or w as long as there is none; its samples
-    chain, next       [satellite]: where p begins; where w was passed on to, or -1
-    sent              [satellite]: attempt of which a HAP has sent it w
+    sent, has, trained        [satellite]: attempt (see `synchronous`) of which a HAP has sent it w,
+                              it has w, and it has trained
+    joined                    [satellite]: attempt in which it awaits no p of its neighbour any more
+    partial, partial_samples  [satellite, P]: p on board, or w as long as there is none; n of it
+    first, next               [satellite]: where p begins; where w was passed on to, or -1
 
 Departures
 - Recalled: chains in one direction; the epoch that waits for all orbits. The paper's g is a ratio
   of sample counts; with ours p is the exact mean by samples, so that an epoch is one of FedAvg.
 - w goes ahead of p, so that the satellites of a chain train at the same time. Each hop still
-  carries both.
-- HAPs that are linked are one, at no cost, so that the roles of source and sink change nothing.
-  Servers that have no link to the first one take no part.
-- Who hands p to a HAP: the end of a chain, by the earliest route, which is the next satellite in
-  view where satellites of an orbit are linked. Where the way to the next neighbour leads through
-  a server, there is no chain: the server sends w itself.
+  carries both. HAPs are one, so that the roles of source and sink change nothing.
+- The end of a chain hands p to a HAP by the earliest route, which is the next satellite in view
+  where satellites of an orbit are linked. Where the way to the next neighbour leads through a
+  server, there is no chain: the server sends w itself. Where no way is left to a neighbour that has
+  received w, it begins a chain of its own, and is assumed to know that.
 - A HAP drops a partial model that holds a satellite which it has already. The numbers of a chain's
   satellites, its first and last, are facts of a message and not counted.
-- `wait` as a number is ours: it closes an epoch with those that are in.
 - Satellites without samples are in no chain. One without power passes on what it has.
-- A lost satellite ends the attempt of its orbit, which is known at once: see `versions`. What is
-  late for a closed epoch is dropped.
-
-The state holds a model for each satellite.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fedorbit.fleet import Fleet, Mail, Now
-from fedorbit.learning.jobs import LocalJob
 from fedorbit.learning.parameters import Vector
-from fedorbit.methods.base import Family, State
-from fedorbit.methods.steps import blend
-from fedorbit.methods.versions import (
-    Ints,
-    SynchronousEpochs,
-    along_orbit,
+from fedorbit.methods.base import State
+from fedorbit.methods.forwarding import (
     arrivals,
     deliveries,
     forward,
     in_view,
-    orbit_of,
-    take,
     to_servers,
+    train_from,
 )
+from fedorbit.methods.global_model import orbit_of, take
+from fedorbit.methods.steps import blend
+from fedorbit.methods.synchronous import Ints, SynchronousEpochs
 
 
 class FedHAP(SynchronousEpochs):
     """Merge models along the orbit, from one satellite in view to the next."""
 
     label: ClassVar[str] = "FedHAP"
-    family: ClassVar[Family] = "space"
 
     def start(self, fleet: Fleet) -> State:
         """No satellite has anything."""
-        numbers = ("took", "own", "fed", "held", "chain", "next", "sent")
+        numbers = ("sent", "has", "trained", "joined", "partial_samples", "first", "next")
         return {
             **super().start(fleet),
             **{name: np.zeros(fleet.satellites, dtype=np.int64) for name in numbers},
@@ -82,7 +72,7 @@ class FedHAP(SynchronousEpochs):
             k, attempt = done.satellite, done.about["attempt"]
             if self.is_current(s, now, k, attempt):
                 self._merge(s, k, done.model, int(now.samples[k]) if done.trained.steps else 0)
-                s["own"][k] = attempt
+                s["trained"][k] = attempt
                 self._pass_on(s, now, k)
         self._deliver(s, now)
         for mail in arrivals(now):
@@ -91,48 +81,42 @@ class FedHAP(SynchronousEpochs):
                 if not s["is_in"][satellites].any():  # else it is a duplicate
                     self.bring_in(s, mail.payload, int(mail.about["samples"]), satellites)
         self.close(s, now)
-        self._hand_out(s, now)
+        for k, server in in_view(now).items():
+            orbit = orbit_of(now, k)
+            self.begins(s, now, orbit)
+            attempt = s["attempt"][orbit]
+            lacks = attempt not in (s["has"][k], s["sent"][k])
+            if self.is_idle(s, now, orbit) or (lacks and self.is_current(s, now, k, attempt)):
+                s["sent"][k] = attempt
+                self.hand_out(s, now, server, k)
         self._deliver(s, now)
         return s
 
-    def _hand_out(self, s: State, now: Now) -> None:
-        """Send w to all satellites in view that take part and have it from no other."""
-        for k, server in in_view(now).items():
-            orbit, version = orbit_of(now, k), int(s["version"])
-            self.begins(s, now, orbit)
-            attempt = int(s["attempt"][orbit])
-            lacks = attempt not in (s["took"][k], s["sent"][k])
-            idle = not now.orbits.samples[orbit] and s["received_version"][orbit] < version
-            if idle or (lacks and self.is_current(s, now, k, attempt)):
-                s["sent"][k] = attempt
-                now.send(server, k, s["global"], wait=True, version=version, attempt=attempt)
-
     def _deliver(self, s: State, now: Now) -> None:
-        """Take what arrives at satellites: w, and partial models."""
-        jobs, about, after_s = list[LocalJob](), [], []
+        """Take what arrives at satellites: partial models, and w, which they pass on and train."""
+        received = []
         for mail in deliveries(now):
             k, attempt = mail.target, mail.about["attempt"]
             if "first" in mail.about:
                 self._join(s, now, mail)
                 continue
             take(s, now, mail)
-            if not self.is_current(s, now, k, attempt) or s["took"][k] == attempt:
-                continue
-            s["took"][k], s["partial"][k], s["held"][k], s["chain"][k] = attempt, mail.payload, 0, k
-            if mail.source in now.servers:
-                s["fed"][k] = attempt  # a chain begins
-            self._spread(s, now, mail)
-            jobs.append(now.job(k, mail.payload))
-            about.append({"attempt": attempt})
-            after_s.append(mail.arrival_s)
-        now.begin(jobs, about, after_s)
+            if self.is_current(s, now, k, attempt) and s["has"][k] != attempt:
+                s["has"][k], s["first"][k] = attempt, k
+                s["partial"][k], s["partial_samples"][k] = mail.payload, 0
+                if mail.source in now.servers:
+                    s["joined"][k] = attempt  # a chain begins
+                self._spread(s, now, mail)
+                received.append(mail)
+        train_from(now, received)
 
     def _spread(self, s: State, now: Now, mail: Mail) -> None:
         """Pass w on to the next satellite of the orbit, unless a HAP has sent it there."""
         k, crew = mail.target, self._crew(s, now, mail.target)
         after = int(crew[(np.searchsorted(crew, k) + 1) % len(crew)])
         has_it = after == k or s["sent"][after] == mail.about["attempt"]
-        passed = not has_it and along_orbit(now, k, after, mail.payload, **mail.about)
+        how: dict[str, Any] = {**mail.about, "through_servers": False}
+        passed = not has_it and forward(now, k, after, mail.payload, **how)
         s["next"][k] = after if passed else -1
 
     def _join(self, s: State, now: Now, mail: Mail) -> None:
@@ -140,31 +124,35 @@ class FedHAP(SynchronousEpochs):
         k, attempt = mail.target, mail.about["attempt"]
         if attempt != s["attempt"][orbit_of(now, k)]:
             return
-        ends = s["fed"][k] == attempt or s["took"][k] != attempt  # it has not come through here
-        s["fed"][k] = attempt
+        ends = s["joined"][k] == attempt or s["has"][k] != attempt  # it has not come through here
+        s["joined"][k] = attempt
         if ends:
             to_servers(now, k, mail.payload, **mail.about)
             return
         self._merge(s, k, mail.payload, int(mail.about["samples"]))
-        s["chain"][k] = mail.about["first"]
+        s["first"][k] = mail.about["first"]
         self._pass_on(s, now, k)
 
     def _merge(self, s: State, k: int, model: Vector, samples: int) -> None:
         """p <- (1 - g) p + g u, g being the model's share of the samples."""
         if samples:
-            share = samples / (s["held"][k] + samples)
+            share = samples / (s["partial_samples"][k] + samples)
             s["partial"][k] = blend(s["partial"][k], model, float(share))
-            s["held"][k] += samples
+            s["partial_samples"][k] += samples
 
     def _pass_on(self, s: State, now: Now, k: int) -> None:
         """Pass p on along the chain once it is complete here, or hand it to a HAP at its end."""
         attempt, after = int(s["attempt"][orbit_of(now, k)]), int(s["next"][k])
-        if not s["own"][k] == s["fed"][k] == attempt:
+        if not s["trained"][k] == s["joined"][k] == attempt:
             return
-        chain = {"first": int(s["chain"][k]), "last": k, "samples": int(s["held"][k])}
-        about = {"attempt": attempt, **chain}
-        if after < 0 or not forward(now, k, after, s["partial"][k], **about):
-            to_servers(now, k, s["partial"][k], **about)
+        chain = {"first": int(s["first"][k]), "last": k, "samples": int(s["partial_samples"][k])}
+        about: dict[str, Any] = {"attempt": attempt, **chain}
+        if after >= 0 and forward(now, k, after, s["partial"][k], **about):
+            return
+        to_servers(now, k, s["partial"][k], **about)
+        if after >= 0 and s["joined"][after] != attempt:  # there is no way to it any more
+            s["joined"][after] = attempt
+            self._pass_on(s, now, after)
 
     def _crew(self, s: State, now: Now, satellite: int) -> Ints:
         """Satellites of an orbit that take part, in their order."""

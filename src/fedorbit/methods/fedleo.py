@@ -33,33 +33,20 @@ that any of its satellites has.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from fedorbit.fleet import BYTES_PER_PARAMETER, Channel, Fleet, Move, Now
+from fedorbit.fleet import Fleet, Move, Now
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import Family, Method, State
 from fedorbit.methods.effort import Work
 from fedorbit.methods.offloading import Offloading
-from fedorbit.methods.peers import NEVER, Units, collect, spread, units_of
-from fedorbit.methods.steps import train_orbit, weighted_mean
+from fedorbit.methods.peers import Rings, Units, collect, rows_of_orbits, spread, units_of
+from fedorbit.methods.steps import NEVER, train_orbit, weighted_mean
 
 BITS_PER_BYTE = 8
-
-
-@dataclass(frozen=True)
-class Rings(Channel):
-    """Carries a vector as part of all-reduces around rings: two pieces of P/members in each."""
-
-    members: int
-    rings: int = 1
-
-    def bytes(self, values: int) -> int:
-        """How many bytes a member's values cost on their way to one other."""
-        return BYTES_PER_PARAMETER * 2 * self.rings * -(-values // self.members)
 
 
 class FedLEO(Method):
@@ -100,8 +87,8 @@ class FedLEO(Method):
 
     def start(self, fleet: Fleet) -> State:
         """All units have w(0), version 0, and no round is under way."""
-        routed = fleet.aggregations is not None and self.scope == "all"
-        orbit = fleet.orbit_of_satellite.copy() if routed else np.arange(fleet.orbits)
+        is_orbit = self._unit(fleet) == "orbit"
+        orbit = np.arange(fleet.orbits) if is_orbit else fleet.orbit_of_satellite.copy()
         w, units = np.tile(fleet.initial_model(), (len(orbit), 1)), len(orbit)
         return {
             "orbit": orbit,
@@ -112,15 +99,18 @@ class FedLEO(Method):
             "ready": np.full(units, NEVER),  # slot in which a unit has all results
             "taking_part": np.zeros(units, dtype=np.bool_),  # until it has w
             "begun": np.zeros(units, dtype=np.bool_),  # units of the round under way
-            "rounds": np.array(0),
+            "rounds": np.array(0),  # begun so far
+            "target": np.array(0),  # version that the round under way leads to
         }
 
     def round(self, state: State, now: Now) -> State:
         """Average where all results are there, and begin the next round when all have them."""
         after = {name: array.copy() for name, array in state.items()}
         if self.scope == "orbit":
-            return self._round_of_orbits(after, now)
-        units = units_of(now, "satellite" if now.fleet.aggregations is not None else "orbit")
+            self._train(now.orbits.active, after, now)  # (1), (2)
+            after["model"] = after["trained"].copy()
+            return after
+        units = units_of(now, self._unit(now.fleet))
         launched = np.isin(after["orbit"], now.orbits.launched)
         newest = int(after["version"].argmax())
         after["model"][launched] = after["model"][newest]  # before the launch, without a link
@@ -131,7 +121,7 @@ class FedLEO(Method):
         if not waiting or (changed and any(after["ready"][u] == NEVER for u in waiting)):
             self._begin(after, units, now)
             self._finish(after, units, now)
-        now.note(version=int(after["version"].max()))  # with rounds that were given up
+        now.note(version=int(after["version"].max()))
         return after
 
     def _begin(self, after: State, units: Units, now: Now) -> None:
@@ -143,6 +133,7 @@ class FedLEO(Method):
         after["trained"], after["samples"] = after["model"].copy(), np.zeros_like(after["samples"])
         self._train([u for u in here if after["version"][u] == newest], after, now)
         after["rounds"] += 1
+        after["target"][...] = after["version"].max() + 1
         for name in ("taking_part", "begun"):
             after[name][:] = False
             after[name][here] = True
@@ -161,8 +152,8 @@ class FedLEO(Method):
     def _train(self, trainers: list[int], after: State, now: Now) -> None:
         """Train units from w, each an orbit or a satellite."""
         w, u, n = (after[name] for name in ("model", "trained", "samples"))
-        work = Work(now.fleet.plan.epochs, 1)
-        if now.fleet.aggregations is None:
+        if self._unit(now.fleet) == "orbit":
+            work = Work(now.fleet.plan.epochs, 1)
             programs = {orbit: train_orbit(now, orbit, w[orbit], work) for orbit in trainers}
             for orbit, model in now.orbits.run(programs).items():
                 u[orbit], n[orbit] = model, now.orbits.trained_samples[orbit]
@@ -187,22 +178,15 @@ class FedLEO(Method):
             results[u] = after["trained"][u], int(after["samples"][u])
             models, samples = zip(*(results[j] for j in sorted(results)), strict=True)
             after["model"][u] = weighted_mean(models, np.array(samples), after["model"][u])
-            after["version"][u], after["taking_part"][u] = after["rounds"], False
+            after["version"][u], after["taking_part"][u] = after["target"], False
 
-    def _round_of_orbits(self, after: State, now: Now) -> State:
-        """Train and average within orbits alone."""
-        programs = {
-            orbit: train_orbit(now, orbit, after["model"][orbit], Work(now.fleet.plan.epochs, 1))
-            for orbit in now.orbits.active
-        }
-        for orbit, model in now.orbits.run(programs).items():
-            after["model"][orbit] = model
-        return after
+    def _unit(self, fleet: Fleet) -> Literal["orbit", "satellite"]:
+        """Return what has a model of its own."""
+        is_routed = fleet.aggregations is not None
+        return "satellite" if is_routed and self.scope == "all" else "orbit"
 
     def models(self, state: State) -> Vector:
         """Every orbit uses the newest model that any of its satellites has."""
-        rows = []
-        for orbit in range(int(state["orbit"][-1]) + 1):
-            mine = np.flatnonzero(state["orbit"] == orbit)
-            rows.append(state["model"][mine[state["version"][mine].argmax()]])
-        return np.array(rows)
+        rows = rows_of_orbits(state["orbit"])
+        newest = [mine[state["version"][mine].argmax()] for mine in rows]
+        return np.asarray(state["model"][newest])

@@ -35,7 +35,6 @@ State of one model per satellite, `last`, with `update = "replace"` alone.
 
 from abc import abstractmethod
 from itertools import groupby
-from math import ceil
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -45,13 +44,14 @@ from pydantic import Field
 from fedorbit.fleet import Contact, Finished, Fleet, Mail, Now
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules import PLAIN, Rule, Sgd
-from fedorbit.methods.base import Family, Method, State
+from fedorbit.methods.base import State
+from fedorbit.methods.global_model import advance
 from fedorbit.methods.steps import blend
 from fedorbit.methods.visits import (
     FREE,
     SENT,
+    SatelliteClients,
     arrivals,
-    before_visits,
     begin_training,
     open_slot,
     send_finished,
@@ -59,10 +59,8 @@ from fedorbit.methods.visits import (
 )
 
 
-class Visiting(Method):
+class Visiting(SatelliteClients):
     """Aggregate whatever a visiting satellite brings, at once."""
-
-    family: ClassVar[Family] = "space"
 
     schedule: bool = Field(
         False, description="wait for the next visit where it is long enough to train within it"
@@ -70,33 +68,27 @@ class Visiting(Method):
     pull: float = Field(0.0, ge=0, le=1000, description="lambda, pull toward the model received")
 
     @abstractmethod
-    def aggregate(self, state: State, now: Now, mail: Mail, moment_s: float) -> None:
-        """Put the update of one satellite into the global model."""
-
-    def start(self, fleet: Fleet) -> State:
-        """All orbits have the first model."""
-        return before_visits(fleet)
+    def aggregated(self, s: State, now: Now, mail: Mail, moment_s: float) -> Vector:
+        """Return the global model with the update of one satellite in it."""
 
     def round(self, state: State, now: Now) -> State:
         """Follow the visits of the slot by time: upload, aggregate, receive, train."""
-        state, contacts = open_slot(state, now, "last")
+        s, contacts = open_slot(state, now, "last")
         for done in now.finished():
-            send_finished(state, now, done, self.upload(done))
-        arrived = arrivals(state, now)
-        if arrived and "last" in state:
-            state["last"] = state["last"].copy()  # only now, since it may be large
+            send_finished(s, now, done, self.upload(done))
+        arrived = arrivals(s, now)
+        if arrived and "last" in s:
+            s["last"] = s["last"].copy()  # only now, since it may be large
         for moment_s, visiting in groupby(contacts, key=lambda contact: contact.begin_s):
             visitors = list(visiting)
-            for mail in (arrived[c.satellite] for c in visitors if c.satellite in arrived):
-                staleness = int(state["version"]) - int(mail.about["version"])
-                self.aggregate(state, now, mail, moment_s)
-                state["version"] += 1
-                now.note(staleness=staleness, version=int(state["version"]))
+            for k in [c.satellite for c in visitors if c.satellite in arrived]:
+                now.note(staleness=int(s["version"] - s["base"][k]))
+                advance(s, now, self.aggregated(s, now, arrived[k], moment_s))
             for contact in visitors:
-                if state["stage"][contact.satellite] == FREE and self.departs(state, now, contact):
-                    send_model(state, now, contact, sent_s=moment_s)
-        begin_training(state, now, lambda k, w: [now.job(k, w, rule=self.local(w))])
-        return state
+                if s["stage"][contact.satellite] == FREE and self.departs(s, now, contact):
+                    send_model(s, now, contact, sent_s=moment_s)
+        begin_training(s, now, lambda m: [now.job(m.target, m.payload, rule=self.local(m.payload))])
+        return s
 
     def upload(self, done: Finished) -> Vector:
         """Return what a satellite sends of its result: u_k."""
@@ -106,20 +98,16 @@ class Visiting(Method):
         """Return the local rule: SGD, pulled toward what was received."""
         return Sgd(anchor=received, pull=self.pull) if self.pull else PLAIN
 
-    def departs(self, state: State, now: Now, contact: Contact) -> bool:
+    def departs(self, s: State, now: Now, contact: Contact) -> bool:
         """Return whether a satellite receives a model now; otherwise it does in its next visit."""
         if not self.schedule:
             return True
         k, server = contact.satellite, contact.server
         exchange_s = now.transfer_s(server, k) + now.transfer_s(k, server)
-        slots = max(1, ceil((now.training_s(k) + exchange_s) / now.fleet.round_s))
+        slots = now.training_slots(k, further_s=exchange_s)
         this, following = _visit_slots(now.visits_ahead()[:, k])
-        has_time = this > slots and state["visit"][k] != SENT
+        has_time = this > slots and s["visit"][k] != SENT
         return has_time or following <= slots
-
-    def models(self, state: State) -> Vector:
-        """Every orbit uses the newest model that any of its satellites has received."""
-        return state["received"]
 
     def facts(self, state: State, now: Now) -> dict[str, Any]:
         """Report how many updates there were."""
@@ -152,16 +140,15 @@ class FedSat(Visiting):
         """Return u_k, or the difference."""
         return done.model if self.update == "replace" else done.update
 
-    def aggregate(self, state: State, now: Now, mail: Mail, moment_s: float) -> None:
+    def aggregated(self, s: State, now: Now, mail: Mail, moment_s: float) -> Vector:
         """Replace what k contributed last, (1)."""
         k, n_k = mail.source, int(now.samples[mail.source])
         if self.update == "delta":
-            state["global"] = state["global"] + np.float32(n_k / now.samples.sum()) * mail.payload
-            return
-        last, weight, total = state["last"], state["weight"], state["total"]
+            return np.asarray(s["global"] + np.float32(n_k / now.samples.sum()) * mail.payload)
+        last, weight, total = s["last"], s["weight"], s["total"]
         total += n_k * mail.payload.astype(np.float64) - weight[k] * last[k].astype(np.float64)
         last[k], weight[k] = mail.payload, n_k
-        state["global"] = (total / weight.sum()).astype(np.float32)
+        return (total / weight.sum()).astype(np.float32)
 
 
 class FedAsync(Visiting):
@@ -174,11 +161,10 @@ class FedAsync(Visiting):
     slack: float = Field(0.01, ge=0, description="eps, lateness that is forgiven, in periods")
     period_s: float = Field(5740.0, gt=0, description="T_o, period of an orbit (that of 550 km)")
 
-    def aggregate(self, state: State, now: Now, mail: Mail, moment_s: float) -> None:
+    def aggregated(self, s: State, now: Now, mail: Mail, moment_s: float) -> Vector:
         """Mix u_k in by a' s(dt), (2)."""
         late = (moment_s - float(mail.about["sent_s"])) / self.period_s - (1.0 + self.slack)
-        a = self.share / (1.0 + self.decay * max(late, 0.0))
-        state["global"] = blend(state["global"], mail.payload, a)
+        return blend(s["global"], mail.payload, self.share / (1.0 + self.decay * max(late, 0.0)))
 
 
 def _visit_slots(ahead: NDArray[np.bool_]) -> tuple[int, int]:

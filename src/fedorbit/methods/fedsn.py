@@ -7,7 +7,7 @@ staleness. **The rules below are in kind recalled, and in detail our own.**
 
     symbol   here
     r_k      `width[k]`, P(r) parameters: see `methods/widths.py`, `learning/subnetworks.py`
-    B        `buffer` [K, P], with `held[k]` = n_k for those in it: each satellite's newest update
+    B        `buffer` [K, P], each satellite's newest update; n_k of those in it in `buffer_samples`
     s_k      versions that an update is behind as it is aggregated
     q_k      n_k (1 + s_k)^-alpha
 
@@ -40,24 +40,31 @@ from pydantic import Field
 
 from fedorbit.fleet import Fleet, Mail, Now
 from fedorbit.learning.jobs import LocalJob
-from fedorbit.learning.parameters import Vector
 from fedorbit.learning.parts import Mask
 from fedorbit.learning.rules import Sgd
-from fedorbit.learning.subnetworks import HIDDEN, subnetwork_mask
-from fedorbit.methods.base import Family, Method, State
-from fedorbit.methods.steps import load_launched
-from fedorbit.methods.widths import fitting_widths, size_of
-from fedorbit.randomness import generator
+from fedorbit.methods.base import State
+from fedorbit.methods.global_model import advance, discount
+from fedorbit.methods.visits import (
+    AWAY,
+    FREE,
+    SENT,
+    SatelliteClients,
+    arrivals,
+    begin_training,
+    open_slot,
+    send_finished,
+    send_model,
+)
+from fedorbit.methods.widths import fitting_widths, mask_of, size_of
 
 Width = Annotated[float, Field(gt=0, le=1)]
 Megabytes = Annotated[float, Field(gt=0)]
 
 
-class FedSN(Method):
+class FedSN(SatelliteClients):
     """Aggregate sub-networks that satellites train, when enough are in or none comes soon."""
 
     label: ClassVar[str] = "FedSN"
-    family: ClassVar[Family] = "space"
 
     capability: list[Width] = Field(
         [], description="r_k of the satellites, repeated in order; none: the largest that fits"
@@ -76,177 +83,111 @@ class FedSN(Method):
     )
 
     def start(self, fleet: Fleet) -> State:
-        """All orbits have w(0), and no satellite has begun."""
-        w, satellites = fleet.initial_model(), fleet.satellites
+        """B is empty, and widths are known."""
         if self.capability:
-            width = np.resize(np.array(self.capability, dtype=np.float64), satellites)
+            width = np.resize(np.array(self.capability, dtype=np.float64), fleet.satellites)
         else:
             width = fitting_widths(fleet, self.memory_mb, whole_down=self.inference == "whole")
-        none, never = np.zeros(satellites, dtype=np.int64), np.full(satellites, -2)
+        numbers = ("buffer_samples", "buffer_version", "buffer_download", "downloads", "ready")
         return {
-            "global": w,
-            "version": np.array(0),
-            "received": np.tile(w, (fleet.orbits, 1)),
-            "received_version": np.zeros(fleet.orbits, dtype=np.int64),
+            **super().start(fleet),
             "width": width,
-            "buffer": np.zeros((satellites, len(w)), dtype=np.float32),
-            "held": none.copy(),  # n_k of the updates in B
-            "held_version": none.copy(),  # what they started from
-            "held_download": none.copy(),  # by whose number they were cut
-            "base": never.copy(),  # version of the last download
-            "downloads": none.copy(),
-            "busy": none.astype(np.bool_),  # from download to upload
-            "ready": never.copy(),  # slot from which the update can arrive, as predicted
-            "delivered": never.copy(),  # slot of the last upload
-            "fetched": never.copy(),  # slot of the last download
-            "met": never.copy(),  # last slot in contact
-            "visit": never.copy(),  # slot in which that contact began
+            "buffer": np.zeros((fleet.satellites, fleet.layout.size), dtype=np.float32),
+            **{name: np.zeros(fleet.satellites, dtype=np.int64) for name in numbers},
         }
 
     def round(self, state: State, now: Now) -> State:
         """Collect updates, aggregate if it is time, and send the newest model out."""
-        s = {name: array.copy() for name, array in load_launched(state, now, "received").items()}
-        s["received_version"][now.orbits.launched] = s["version"]
+        s, contacts = open_slot(state, now)
         for done in now.finished():
-            k, arrival, server = done.satellite, None, now.next_server(done.satellite)
-            version, number = (int(done.about[name]) for name in ("version", "download"))
-            if done.trained.steps and server is not None:
-                part = self._mask(s, now, k, number)
-                arrival = now.send(
-                    k, server, done.model, part=part, wait=True, version=version, download=number
-                )
-            s["busy"][k] = arrival is not None
-            if arrival is None:  # it came to nothing
-                s["delivered"][k] = now.t
-            else:
+            k = done.satellite
+            arrival = send_finished(s, now, done, done.model, part=self._mask(s, now, k))
+            if arrival is not None:
                 s["ready"][k] = arrival
-        for mail in (mail for server in now.servers for mail in now.inbox(server)):
-            k = mail.source
+            elif s["visit"][k] != AWAY:
+                s["visit"][k] = SENT  # it came to nothing: not again in this visit
+        for k, mail in arrivals(s, now).items():
             s["buffer"][k] = mail.into(np.zeros_like(s["global"]))
-            s["held"][k], s["busy"][k], s["delivered"][k] = now.samples[k], False, now.t
-            s["held_version"][k] = mail.about["version"]
-            s["held_download"][k] = mail.about["download"]
-        now.note(buffer=float(np.count_nonzero(s["held"])))
-        if s["held"].any() and self._is_time(s, now):
+            s["buffer_samples"][k], s["buffer_version"][k] = now.samples[k], s["base"][k]
+            s["buffer_download"][k] = s["downloads"][k]
+        now.note(buffer=float(np.count_nonzero(s["buffer_samples"])))
+        if s["buffer_samples"].any() and self._is_time(s, now):
             self._aggregate(s, now)
-        self._send_out(s, now)
-        arrived = [mail for k in now.satellites for mail in now.inbox(k)]
-        now.begin(
-            [self._job(s, now, mail) for mail in arrived],
-            about=[mail.about for mail in arrived],
-            after_s=[mail.arrival_s for mail in arrived],
+        for contact in contacts:
+            k = contact.satellite
+            is_new = s["base"][k] < s["version"] or s["visit"][k] != SENT  # (4)
+            if s["stage"][k] == FREE and is_new:
+                s["downloads"][k] += 1
+                part = self._mask(s, now, k) if self.inference == "own" else None
+                arrival = send_model(s, now, contact, part=part)
+                if arrival is not None:
+                    s["ready"][k] = arrival + self._slots(s, now, k)
+        begin_training(
+            s, now, lambda mail: [self._job(s, now, mail)], lambda k: self._serves(s, now, k)
         )
         return s
 
     def _is_time(self, s: State, now: Now) -> bool:
         """Return whether B is to be aggregated, (3)."""
-        if s["held"].sum() >= self.quota * now.samples.sum():
+        if s["buffer_samples"].sum() >= self.quota * now.samples.sum():
             return True
         latest_s = now.t * now.fleet.round_s + self.patience_s
-        awaited = np.flatnonzero((now.samples > 0) & (s["held"] == 0)).tolist()
+        awaited = np.flatnonzero((now.samples > 0) & (s["buffer_samples"] == 0)).tolist()
         return not any(self._arrival_s(s, now, k) <= latest_s for k in awaited)
 
     def _arrival_s(self, s: State, now: Now, k: int) -> float:
         """Predict when the next update of a satellite arrives; infinity if never."""
-        topology, ready = now.fleet.topology, int(s["ready"][k])
-        if not s["busy"][k]:
-            begin_s = topology.next_contact_s(now.t, k)
-            if begin_s == math.inf:
-                return begin_s
-            ready = int(begin_s // now.fleet.round_s) + self._slots(s, now, k)
-        return topology.next_contact_s(max(ready, now.t + 1), k)
-
-    def _slots(self, s: State, now: Now, k: int) -> int:
-        """Return how many slots after its begin the training of a satellite has ended."""
-        training_s = self._work(s, now, k) * now.training_s(k)
-        return max(1, math.ceil(training_s / now.fleet.round_s))
+        next_contact, ready = now.fleet.topology.next_contact, int(s["ready"][k])
+        if s["stage"][k] == FREE:
+            if (download := next_contact(now.t, k)) is None:
+                return math.inf
+            ready = int(download.begin_s // now.fleet.round_s) + self._slots(s, now, k)
+        upload = next_contact(max(ready, now.t + 1), k)
+        return math.inf if upload is None else upload.begin_s
 
     def _aggregate(self, s: State, now: Now) -> None:
         """Average what is in B entry by entry, (2), and empty it."""
         total, mass = np.zeros((2, len(s["global"])))
-        for k in np.flatnonzero(s["held"]).tolist():
-            kept = self._mask(s, now, k, int(s["held_download"][k]))
-            staleness = int(s["version"] - s["held_version"][k])
-            q = np.float64(s["held"][k] * (1.0 + staleness) ** -self.alpha)  # sums are double
+        for k in np.flatnonzero(s["buffer_samples"]).tolist():
+            kept = self._mask(s, now, k, int(s["buffer_download"][k]))
+            staleness = int(s["version"] - s["buffer_version"][k])
+            q = np.float64(s["buffer_samples"][k] * discount(staleness, self.alpha))
             mass += q if kept is None else q * kept
             total += q * s["buffer"][k]  # zero where it is not kept
             now.note(staleness=staleness)
-        s["global"] = np.divide(
-            total, mass, out=s["global"].astype(np.float64), where=mass > 0
-        ).astype(np.float32)
-        s["version"] += 1
-        now.note(version=float(s["version"]))
-        s["held"][:], s["buffer"][:] = 0, 0.0
-
-    def _send_out(self, s: State, now: Now) -> None:
-        """Send w to satellites in contact that are free for it, (4)."""
-        contacts = now.contacts()
-        self._note_idle(s, now, {contact.satellite for contact in contacts})
-        for contact in contacts:
-            k, version = contact.satellite, int(s["version"])
-            if s["met"][k] < now.t - 1:
-                s["visit"][k] = now.t
-            s["met"][k] = now.t
-            is_new = s["base"][k] < version or s["delivered"][k] < s["visit"][k]
-            if s["busy"][k] or not now.samples[k] or not is_new:
-                continue
-            number, part = int(s["downloads"][k]) + 1, None
-            if self.inference == "own":
-                part = self._mask(s, now, k, number)
-            arrival = now.send(
-                contact.server,
-                k,
-                s["global"],
-                part=part,
-                wait=True,
-                version=version,
-                download=number,
-            )
-            if arrival is not None:
-                s["busy"][k], s["base"][k], s["downloads"][k] = True, version, number
-                s["fetched"][k] = now.t
-                s["ready"][k] = arrival + self._slots(s, now, k)
-
-    def _note_idle(self, s: State, now: Now, here: set[int]) -> None:
-        """Note visits that are over, and in which a satellite with samples exchanged nothing."""
-        over = (s["met"] == now.t - 1) & (now.samples > 0)
-        idle = over & (np.maximum(s["delivered"], s["fetched"]) < s["visit"])
-        for _ in set(np.flatnonzero(idle).tolist()) - here:
-            now.note(idle_visit=1)
+        w = np.divide(total, mass, out=s["global"].astype(np.float64), where=mass > 0)
+        advance(s, now, w.astype(np.float32))
+        s["buffer_samples"][:], s["buffer"][:] = 0, 0.0
 
     def _job(self, s: State, now: Now, mail: Mail) -> LocalJob:
-        """Hand a model to a satellite and its orbit, and return the training of its part, (1)."""
-        k, orbit = mail.target, int(now.fleet.orbit_of_satellite[mail.target])
+        """Return the training of a satellite's part of a model, (1)."""
+        mask = self._mask(s, now, mail.target)
         model = mail.into(np.zeros_like(s["global"]))
-        mates = (now.fleet.orbit_of_satellite == orbit) & (now.samples > 0)
-        is_widest = s["width"][k] >= s["width"][mates].max(initial=0.0)
-        if mail.about["version"] > s["received_version"][orbit] and (
-            self.inference == "whole" or is_widest
-        ):
-            s["received"][orbit], s["received_version"][orbit] = model, mail.about["version"]
-        mask = self._mask(s, now, k, int(mail.about["download"]))
         if mask is None:
-            return now.job(k, model)
-        rule = Sgd(part=mask, work=self._work(s, now, k))
-        return now.job(k, np.where(mask, model, np.float32(0.0)), rule=rule)
+            return now.job(mail.target, model)
+        rule = Sgd(part=mask, work=self._work(s, now, mail.target))
+        return now.job(mail.target, np.where(mask, model, np.float32(0.0)), rule=rule)
+
+    def _serves(self, s: State, now: Now, k: int) -> bool:
+        """Return whether the orbit of a satellite uses what this one receives."""
+        by_orbit = now.fleet.orbit_of_satellite
+        mates = (by_orbit == by_orbit[k]) & (now.samples > 0)
+        return self.inference == "whole" or s["width"][k] >= s["width"][mates].max(initial=0.0)
+
+    def _slots(self, s: State, now: Now, k: int) -> int:
+        """Return how many slots after its begin the training of a satellite has ended."""
+        return now.training_slots(k, work=self._work(s, now, k))
 
     def _work(self, s: State, now: Now, k: int) -> float:
         """Return the share P(r_k) / P."""
         return size_of(now.fleet, float(s["width"][k])) / now.fleet.layout.size
 
-    def _mask(self, s: State, now: Now, k: int, download: int) -> Mask | None:
-        """Return what a satellite keeps of a download; None if that is everything."""
-        if s["width"][k] == 1.0:
-            return None
-        starts = np.zeros(len(HIDDEN), dtype=np.int64)
-        if self.window == "shifted":
-            starts = generator(now.fleet.seed, "sub-network", k, download).integers(0, HIDDEN)
-        return subnetwork_mask(now.fleet.layout, float(s["width"][k]), starts.tolist())
-
-    def models(self, state: State) -> Vector:
-        """Every orbit uses what its satellites received last."""
-        return state["received"]
+    def _mask(self, s: State, now: Now, k: int, download: int | None = None) -> Mask | None:
+        """Return what a satellite keeps of a download, the last; None if that is everything."""
+        number = int(s["downloads"][k]) if download is None else download
+        key = (k, number) if self.window == "shifted" else None
+        return mask_of(now.fleet, float(s["width"][k]), key)
 
     def facts(self, state: State, now: Now) -> dict[str, Any]:
         """Report how often w was aggregated, and how wide sub-networks are."""
-        return {"aggregations": int(state["version"]), "mean_width": float(state["width"].mean())}
+        return {**super().facts(state, now), "mean_width": float(state["width"].mean())}

@@ -10,7 +10,7 @@ of what follows is a reading, not the paper.
     a_i        `schedule`, flags of the slots since the last planning
     B          the buffer: `sum` of weighted updates, and what is known of it in `contents`
     s_k, c     staleness v - v_k, and (1 + s)^-alpha
-    v, v_k     `version`, and `held[k]`, that which satellite k has received last
+    v, v_k     `version`, and `base[k]`, that which satellite k has received last
     T          training status: mean of the training losses reported last
 
 In slot i, visiting satellites send what they have trained into B. If a_i = 1, B is emptied into w,
@@ -33,7 +33,7 @@ Departures
 - An update of the same satellite does not replace an older one in B.
 """
 
-from math import ceil, isfinite, log
+from math import isfinite, log
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -46,13 +46,11 @@ from fedorbit.learning.rules import Loss
 from fedorbit.methods.aggregation_schedule import (
     DISCOUNTS,
     EMPTY,
-    NEVER,
     UPDATES,
     WEIGHT,
     Flags,
     Floats,
     Outlook,
-    discount,
     random_schedules,
     with_updates,
 )
@@ -63,11 +61,13 @@ from fedorbit.methods.aggregation_utility import (
     learn_utility,
     mass_utility,
 )
-from fedorbit.methods.base import Family, Method, State
+from fedorbit.methods.base import State
+from fedorbit.methods.global_model import advance, discount
+from fedorbit.methods.steps import NEVER
 from fedorbit.methods.visits import (
     FREE,
+    SatelliteClients,
     arrivals,
-    before_visits,
     begin_training,
     open_slot,
     send_finished,
@@ -75,14 +75,11 @@ from fedorbit.methods.visits import (
 )
 from fedorbit.randomness import generator
 
-ROUNDING = 1e-9
 
-
-class FedSpace(Method):
+class FedSpace(SatelliteClients):
     """Buffer updates, and aggregate them by a schedule that weighs staleness against idleness."""
 
     label: ClassVar[str] = "FedSpace"
-    family: ClassVar[Family] = "space"
 
     alpha: float = Field(0.5, ge=0, le=10, description="how fast stale updates lose weight")
     sample_weights: bool = Field(True, description="weight updates by samples, too")
@@ -105,12 +102,11 @@ class FedSpace(Method):
 
     def start(self, fleet: Fleet) -> State:
         """The buffer is empty; what aggregations are worth is learned now, if at all."""
-        state = before_visits(fleet)
-        state |= {
+        state = {
+            **super().start(fleet),
             "schedule": np.zeros(self.horizon, dtype=np.bool_),
-            "sum": np.zeros(len(state["global"])),
+            "sum": np.zeros(fleet.layout.size),
             "contents": EMPTY.copy(),
-            "held": np.full(fleet.satellites, -1, dtype=np.int64),
             "ready": np.full(fleet.satellites, NEVER, dtype=np.int64),
         }
         if self.utility == "ridge":
@@ -121,35 +117,32 @@ class FedSpace(Method):
 
     def round(self, state: State, now: Now) -> State:
         """Plan, buffer what arrives, aggregate if the schedule says so, send visitors off."""
-        state, contacts = open_slot(state, now, "ridge")
+        s, contacts = open_slot(state, now, "ridge")
         if now.t % self.horizon == 0:
-            state["schedule"] = self.plan(state, now)
+            s["schedule"] = self.plan(s, now)
         for done in now.finished():
             if "loss" in done.trained.extra:
-                state["measured"][done.satellite] = done.trained.extra["loss"]
+                s["measured"][done.satellite] = done.trained.extra["loss"]
             else:
-                send_finished(state, now, done, done.update, **self._report(state, done.satellite))
-        for k, mail in arrivals(state, now).items():
-            staleness = int(state["version"]) - int(mail.about["version"])
-            self._buffer(state, mail.payload, staleness, int(now.samples[k]))
+                send_finished(s, now, done, done.update, **self._report(s, done.satellite))
+        for k, mail in arrivals(s, now).items():
+            staleness = int(s["version"] - s["base"][k])
+            self._buffer(s, mail.payload, staleness, int(now.samples[k]))
             if "loss" in mail.about:
-                state["loss"][k] = mail.about["loss"]
+                s["loss"][k] = mail.about["loss"]
             now.note(staleness=staleness)
-        now.note(buffer=float(state["contents"][UPDATES]))
-        if state["contents"][UPDATES] and self.aggregates(state, now):
-            weight = state["contents"][WEIGHT if self.sample_weights else DISCOUNTS]
-            state["global"] = (state["global"] + state["sum"] / weight).astype(np.float32)  # (1)
-            state["version"] += 1
-            state["sum"], state["contents"] = np.zeros_like(state["sum"]), EMPTY.copy()
-            now.note(version=int(state["version"]))
+        now.note(buffer=float(s["contents"][UPDATES]))
+        if s["contents"][UPDATES] and self.aggregates(s, now):
+            weight = s["contents"][WEIGHT if self.sample_weights else DISCOUNTS]
+            advance(s, now, (s["global"] + s["sum"] / weight).astype(np.float32))  # (1)
+            s["sum"], s["contents"] = np.zeros_like(s["sum"]), EMPTY.copy()
         for contact in contacts:
             k = contact.satellite
-            if state["stage"][k] == FREE and state["held"][k] < state["version"]:
-                send_model(state, now, contact)
-                state["held"][k] = state["version"]
-                state["ready"][k] = now.t + self._training_slots(now, k)
-        begin_training(state, now, lambda k, w: self._jobs(now, k, w))
-        return state
+            lacks = s["stage"][k] == FREE and s["base"][k] < s["version"]
+            if lacks and send_model(s, now, contact) is not None:
+                s["ready"][k] = now.t + self._training_slots(now, k)
+        begin_training(s, now, lambda mail: self._jobs(now, mail.target, mail.payload))
+        return s
 
     def aggregates(self, state: State, now: Now) -> bool:
         """Return a_i, whether the buffer is aggregated in this slot."""
@@ -182,7 +175,7 @@ class FedSpace(Method):
             samples=now.samples,
             training_slots=np.array([self._training_slots(now, k) for k in satellites]),
             version=int(state["version"]),
-            held=state["held"],
+            base=state["base"],
             ready=np.where(is_free, NEVER, np.maximum(state["ready"] - now.t, 0)),
             contents=state["contents"],
             alpha=self.alpha,
@@ -193,17 +186,9 @@ class FedSpace(Method):
         reported = state["loss"][np.isfinite(state["loss"])]
         return float(reported.mean()) if len(reported) else log(fleet.classes)
 
-    def models(self, state: State) -> Vector:
-        """Every orbit uses the newest model that any of its satellites has received."""
-        return state["received"]
-
-    def facts(self, state: State, now: Now) -> dict[str, Any]:
-        """Report how many aggregations there were."""
-        return {"aggregations": int(state["version"])}
-
     def _buffer(self, state: State, update: Vector, staleness: int, n_k: int) -> None:
         s = np.array([staleness])
-        weight = float(discount(s, self.alpha)[0]) * (n_k if self.sample_weights else 1)
+        weight = discount(staleness, self.alpha) * (n_k if self.sample_weights else 1)
         state["sum"] += weight * update.astype(np.float64)
         new = np.ones(1, dtype=np.bool_)
         state["contents"] = with_updates(state["contents"], s, np.array([n_k]), self.alpha, new)
@@ -218,13 +203,12 @@ class FedSpace(Method):
 
     def _training_slots(self, now: Now, k: int) -> int:
         """Return after how many slots a satellite can send what it has trained."""
-        seconds = now.training_s(k)
-        if self.utility == "ridge" and now.samples[k]:
-            part = min(now.fleet.plan.batch / now.samples[k], 1.0)
-            seconds += part * now.training_s(k, epochs=1)
-        return max(1, ceil(seconds / now.fleet.round_s - ROUNDING))
+        if self.utility == "mass" or not now.samples[k]:
+            return now.training_slots(k)
+        part = min(now.fleet.plan.batch / now.samples[k], 1.0)  # of an epoch, for the loss
+        return now.training_slots(k, further_s=part * now.training_s(k, epochs=1))
 
-    def _report(self, state: State, k: int) -> dict[str, float]:
+    def _report(self, state: State, k: int) -> dict[str, Any]:
         if self.utility == "mass" or not isfinite(loss := float(state["measured"][k])):
             return {}
         return {"loss": loss}

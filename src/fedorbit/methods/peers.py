@@ -6,17 +6,30 @@ is when the first of them has it.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedorbit.fleet import Mail, Now
+from fedorbit.fleet import BYTES_PER_PARAMETER, Channel, Mail, Now
 from fedorbit.learning.parameters import Vector
+from fedorbit.methods.steps import NEVER
 
 Units = Mapping[int, Sequence[int]]
 """Active satellites of each unit."""
-NEVER = int(np.iinfo(np.int64).max)
-"""Stands for a slot that does not come."""
+
+
+@dataclass(frozen=True)
+class Rings(Channel):
+    """Carries a vector as part of all-reduces around rings: two pieces of P/members in each."""
+
+    members: int
+    rings: int = 1
+
+    def bytes(self, values: int) -> int:
+        """How many bytes a member's values cost on their way to one other."""
+        return BYTES_PER_PARAMETER * 2 * self.rings * -(-values // self.members)
 
 
 def units_of(now: Now, unit: Literal["orbit", "satellite"]) -> dict[int, list[int]]:
@@ -24,6 +37,11 @@ def units_of(now: Now, unit: Literal["orbit", "satellite"]) -> dict[int, list[in
     if unit == "satellite":
         return {k: [k] for k in now.satellites}
     return {orbit: now.orbits.satellites(orbit) for orbit in now.orbits.active}
+
+
+def rows_of_orbits(orbit_of_unit: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the units of each orbit."""
+    return [np.flatnonzero(orbit_of_unit == orbit) for orbit in range(int(orbit_of_unit[-1]) + 1)]
 
 
 def spread(

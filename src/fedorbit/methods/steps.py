@@ -14,6 +14,8 @@ from fedorbit.learning.rules import PLAIN
 from fedorbit.methods.base import State
 from fedorbit.methods.effort import Work
 
+NEVER = int(np.iinfo(np.int32).max)
+"""Stands for a slot that does not come."""
 Combine = Callable[[Now, int, Vector, list[Trained]], Vector]
 """Makes an orbit's model of what its satellites trained, and of the model they started from."""
 

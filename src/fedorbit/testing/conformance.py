@@ -76,6 +76,8 @@ class MethodConformance:
     """False for references that do not federate, such as a centralised model."""
     uses_ground: ClassVar[bool] = True
     """False for methods without a server, whose models go from satellite to satellite."""
+    sends_by_routes_alone: ClassVar[bool] = False
+    """True for a method that sends only what a route takes to its end: losses to come are known."""
     backend: ClassVar[str] = "auto"
     """What trains; a suite with "torch" runs without the C kernel."""
 
@@ -228,6 +230,13 @@ class MethodConformance:
             # Clients that meet no station and have no mate that does may have no effect here.
             self.check_news(self.world(**worlds.SPARSE), has_effect=False)
 
+    def test_servers_without_a_link_to_the_first_relay_only(self) -> None:
+        """What they have received is not known to the first, unless a satellite takes it there."""
+        if self.uses_links:
+            world = self.world(**worlds.APART)
+            self.check_links(world)
+            self.check_news(world, has_effect=False)
+
     def check_news(self, world: World, has_effect: bool = True) -> None:
         """Change the images of a satellite and see where, and when, models begin to differ."""
         played, had_effect = snapshots(self.method, world), False
@@ -292,11 +301,21 @@ class MethodConformance:
             self.check_resuming(self.world(events=worlds.EVENTS, **mode))
 
     def test_what_will_happen_changes_nothing_before(self) -> None:
-        """Up to an event a run is the same as without it."""
+        """Up to an event models are the same as without it, and with ideal links the whole state.
+
+        A method may note that a message will not arrive: contacts and routes are those as flown.
+        """
         event = {"round": 3, "kind": "leave", "orbit": 1}
-        with_event, without = (play(self.method, self.world(events=e)) for e in ([event], []))
-        for one, other in zip(with_event[:4], without[:4], strict=True):
-            assert_same(one, other)
+        for mode in worlds.MODES:
+            if mode in worlds.ROUTED and self.sends_by_routes_alone:
+                continue
+            with_event, without = (
+                play(self.method, self.world(events=e, **mode))[:4] for e in ([event], [])
+            )
+            for one, other in zip(with_event, without, strict=True):
+                if mode["links"] == "ideal":
+                    assert_same(one, other)
+                np.testing.assert_array_equal(self.method.models(one), self.method.models(other))
 
     def test_a_satellite_that_is_away_trains_nothing(self) -> None:
         """The images of a satellite that joins in round 5 matter from then on and not before."""

@@ -36,9 +36,15 @@ ROUTED: tuple[dict[str, Any], ...] = (
 """Worlds in which satellites of an orbit have links at times only, or none but the ground."""
 SPARSE: dict[str, Any] = {**ROUTED[0], "sparse": True}
 """A world in which most satellites have no way to others but over a mate, in every third slot."""
+APART: dict[str, Any] = {**ROUTED[0], "apart": True}
+"""A world with a second station that is not linked to the first, and sees what that does not."""
 LINKED: tuple[dict[str, Any], ...] = ({"links": "causal"}, *ROUTED)
 """Worlds in which no model moves without a link."""
 MODES: tuple[dict[str, Any], ...] = ({"links": "ideal"}, *LINKED)
+STATIONS_APART: tuple[dict[str, Any], ...] = (
+    {"name": "first", "latitude_deg": 51.0, "longitude_deg": 0.0},
+    {"name": "second", "latitude_deg": -51.0, "longitude_deg": 180.0},
+)
 SCARCE_POWER: dict[str, Any] = {
     "samples_per_s": 10.0,
     "speed_spread": 0.5,
@@ -64,6 +70,7 @@ def small_world(
     isl: str = "assumed",
     sparse: bool = False,
     training: Mapping[str, Any] | None = None,
+    apart: bool = False,
 ) -> World:
     """Return a world in which a round takes a blink; inactive orbits are never in view.
 
@@ -72,8 +79,10 @@ def small_world(
     With another `isl` satellites of an orbit in view pass the station one after the other within a
     round. With "line-of-sight" they have the contacts of `linked_in_turn`, with "none" none. In a
     `sparse` world only the satellite of an orbit that has the fewest samples meets the station, and
-    there are no links between orbits.
+    there are no links between orbits. `apart`: orbits out of view are in that of a second station,
+    which has no link to the first.
     """
+    servers = {"servers": "line-of-sight"} if apart else {}
     config = Config.model_validate(
         {
             "seed": seed,
@@ -88,16 +97,19 @@ def small_world(
             "engine": {"backend": backend},
             "events": events,
             "onboard": onboard,
-            "network": None if isl == "assumed" else {"isl": "none"},
+            "network": None if isl == "assumed" else {"isl": "none", **servers},
+            **({"stations": STATIONS_APART} if apart else {}),
         }
     )
     world = build_world(config)
     if isl == "line-of-sight":  # only now: geometry has links of its own
-        network = NetworkSection(isl="line-of-sight")
+        network = NetworkSection.model_validate({"isl": "line-of-sight", **servers})
         config = config.model_copy(update={"network": network})
     round_s, by_orbit = config.schedule.round_s, world.partition.orbit_of_satellite
     is_first = np.arange(len(config.stations)) == 0
     in_contact, parts = visible[:, by_orbit, None] & is_first, 1
+    if apart:
+        in_contact |= ~visible[:, by_orbit, None] & ~is_first
     if sparse:
         held = np.array([len(part) for part in world.partition.train])
         in_contact &= np.isin(np.arange(len(held)), _fewest(held, by_orbit))[:, None]
