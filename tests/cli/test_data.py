@@ -97,7 +97,7 @@ def test_one_damaged_dataset_does_not_hide_the_others(fedorbit, own_cache: Path)
     (broken / "images.npy").write_bytes(b"cut")
     text = " ".join(fedorbit("data", "list").stdout.split())
     assert f"damaged: {broken}/images.npy has 3 bytes" in text
-    assert f"{whole.name} 10 8 x 8 x 3 50" in text
+    assert f"{whole.name} Generated land cover 10 8 x 8 x 3 uint8 50 0.0 MB" in text
     rows = json.loads(fedorbit("data", "list", "--json").stdout)["prepared"]
     assert [row["name"] for row in rows] == [broken.name, whole.name]
     assert "has 3 bytes" in rows[0]["error"]
@@ -114,7 +114,7 @@ def test_a_flipped_bit_is_listed_as_damage(fedorbit, own_cache: Path) -> None:
     (broken / "labels.npy").write_bytes(content)
     text = " ".join(fedorbit("data", "list").stdout.split())
     assert f"damaged: {broken} is damaged (labels.npy" in text
-    assert f"{whole.name} 10 8 x 8 x 3 50" in text
+    assert f"{whole.name} Generated land cover 10 8 x 8 x 3 uint8 50 0.0 MB" in text
     rows = json.loads(fedorbit("data", "list", "--json").stdout)["prepared"]
     assert "is damaged (labels.npy" in rows[0]["error"]
     assert rows[1]["error"] is None

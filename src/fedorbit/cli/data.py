@@ -1,7 +1,7 @@
 """`fedorbit data`: find, fetch, prepare and inspect datasets, and deal them to satellites."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -22,10 +22,21 @@ from fedorbit.cli.output import (
 )
 from fedorbit.config import load_config
 from fedorbit.data import catalog
-from fedorbit.data.cache import Dataset, cache_root, prepared_names, verify_dataset
+from fedorbit.data.bands import PRESETS, SENSORS
+from fedorbit.data.cache import (
+    Dataset,
+    cache_root,
+    dataset_folder,
+    downloads_root,
+    folder_bytes,
+    prepared_names,
+    remove_dataset,
+    verify_dataset,
+)
 from fedorbit.data.limits import GB, MB, Limits
 from fedorbit.data.partition import Partition
 from fedorbit.data.similarity import similarity_coefficient
+from fedorbit.data.sources import SourceInfo
 from fedorbit.data.stream import TEST, TRAIN, VALIDATION
 from fedorbit.errors import DataError
 
@@ -40,6 +51,10 @@ def _complete_source(incomplete: str) -> list[str]:
 
 def _complete_download(incomplete: str) -> list[str]:
     return [name for name in _complete_source(incomplete) if catalog.SOURCES[name].info.files]
+
+
+def _complete_prepared(incomplete: str) -> list[str]:
+    return [name for name in prepared_names() if name.startswith(incomplete)]
 
 
 def _complete_dataset(incomplete: str) -> list[str]:
@@ -67,7 +82,7 @@ def list_sources(as_json: AsJson = False) -> None:
             prepared[name] = error
     if as_json:
         rows = [
-            {"name": name, "error": str(found)}
+            {"name": name, "error": str(found), "size_bytes": folder_bytes(dataset_folder(name))}
             if isinstance(found, DataError)
             else {**_dataset_row(found), "error": None}
             for name, found in prepared.items()
@@ -77,6 +92,7 @@ def list_sources(as_json: AsJson = False) -> None:
                 "sources": [_source_row(info) for info in infos],
                 "prepared": rows,
                 "cache": str(cache_root()),
+                "downloads_bytes": folder_bytes(downloads_root()),
             }
         )
         return
@@ -104,18 +120,26 @@ def list_sources(as_json: AsJson = False) -> None:
         f"Prepared in {cache_root()}",
         [
             Column("name", text=True),
+            Column("title", rank=4, text=True),
             Column("classes", rank=2),
             Column("images", rank=1),
+            Column("type", rank=3),
             Column("samples"),
+            Column("on disk"),
         ],
     )
     for name, found in prepared.items():
+        size = _megabytes(folder_bytes(dataset_folder(name)))
         if isinstance(found, DataError):
-            table.add_row(name, "", "", "damaged")
+            table.add_row(name, "", "", "", "", "damaged", size)
         else:
             shape = " x ".join(map(str, found.images.shape[1:]))
-            table.add_row(name, str(len(found.class_names)), shape, f"{len(found.labels):,}")
+            classes, samples = len(found.class_names), len(found.labels)
+            dtype, title = found.images.dtype.name, found.description.get("title", "")
+            table.add_row(name, title, str(classes), shape, dtype, f"{samples:,}", size)
     table.print()
+    if downloaded := folder_bytes(downloads_root()):
+        stdout.print(f"Downloads in {downloads_root()}: {_megabytes(downloaded)}", soft_wrap=True)
     for found in prepared.values():
         if isinstance(found, DataError):
             stdout.print(f"damaged: {found}", soft_wrap=True)
@@ -168,6 +192,35 @@ def prepare(
         Path | None,
         typer.Option("--geo", metavar="CSV", help="Coordinates: name,latitude_deg,longitude_deg."),
     ] = None,
+    bands: Annotated[
+        str | None,
+        typer.Option(
+            "--bands",
+            metavar="BANDS",
+            help="Bands to keep, in order: numbers from 1 (4,3,2), names (B04,B03,B02), or one of "
+            f"{', '.join(PRESETS)}; default: all.",
+        ),
+    ] = None,
+    sensor: Annotated[
+        str | None,
+        typer.Option(
+            "--sensor",
+            metavar="SENSOR",
+            help=f"Names the bands of your files: {', '.join(SENSORS)}.",
+        ),
+    ] = None,
+    layout: Annotated[
+        Literal["hwc", "chw"] | None,
+        typer.Option("--layout", help="Channels of arrays, last or first; default: the shorter."),
+    ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            "--classes",
+            metavar="N",
+            help="RESISC45: accept N of its 45 classes, or as-found; named so in tables.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what is prepared.")] = False,
     max_image_mb: Annotated[
         int,
@@ -194,12 +247,20 @@ def prepare(
     fedorbit data prepare eurosat --source EuroSAT_RGB.zip --size 32 --name eurosat-32
 
     fedorbit data prepare folder --source my_images/ --name mine
+
+    fedorbit data prepare folder --source my_tifs/ --name mine --sensor sentinel-2 --bands rgb
+
+    fedorbit data prepare eurosat-ms --bands so2sat --name eurosat-10
+
+    fedorbit data prepare arrays --source mine.npz
     """
     dataset, is_new = catalog.prepare(
         name,
         source,
         name=dataset_name,
-        options=catalog.PrepareOptions(size=size, geo=geo),
+        options=catalog.PrepareOptions(
+            size=size, geo=geo, bands=bands, sensor=sensor, layout=layout, classes=classes
+        ),
         limits=Limits(image_bytes=max_image_mb * MB, total_bytes=max_total_gb * GB),
         force=force,
         progress=RichProgress(),
@@ -211,11 +272,35 @@ def prepare(
     shape = " x ".join(map(str, dataset.images.shape[1:]))
     stdout.print(
         f"{state} {dataset.name}, {len(dataset.labels):,} images of {shape} "
-        f"in {len(dataset.class_names)} classes, in {dataset.folder}",
+        f"in {len(dataset.class_names)} classes ({_megabytes(folder_bytes(dataset.folder))}), "
+        f"in {dataset.folder}",
         soft_wrap=True,
     )
     for note in dataset.description["notes"]:
         stdout.print(f"Note: {note}", soft_wrap=True)
+
+
+@app.command("remove")
+def remove(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="A prepared dataset.", autocompletion=_complete_prepared
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Delete a prepared dataset from the cache; its original files stay.
+
+    [bold]Example[/bold]
+
+    fedorbit data remove mine
+    """
+    freed_bytes = remove_dataset(name)
+    if as_json:
+        print_json({"name": name, "freed_bytes": freed_bytes})
+        return
+    stdout.print(f"Removed {name}: {_megabytes(freed_bytes)} are free again.")
 
 
 @app.command()
@@ -409,6 +494,10 @@ def _split_counts(dataset: Dataset) -> dict[str, NDArray[np.int64]]:
     return parts
 
 
+def _megabytes(size_bytes: int) -> str:
+    return f"{size_bytes / MB:,.1f} MB"
+
+
 def _dataset_row(dataset: Dataset) -> dict[str, Any]:
     return {
         "name": dataset.name,
@@ -419,12 +508,15 @@ def _dataset_row(dataset: Dataset) -> dict[str, Any]:
         "class_names": list(dataset.class_names),
         "has_coordinates": dataset.latitude_deg is not None,
         "has_official_split": dataset.split is not None,
+        "title": dataset.description.get("title", ""),
+        "bands": dataset.description.get("bands", []),
+        "size_bytes": folder_bytes(dataset.folder),
         "notes": dataset.description["notes"],
         "folder": str(dataset.folder),
     }
 
 
-def _source_row(info: catalog.SourceInfo) -> dict[str, Any]:
+def _source_row(info: SourceInfo) -> dict[str, Any]:
     return {
         "name": info.name,
         "title": info.title,

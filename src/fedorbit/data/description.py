@@ -51,12 +51,14 @@ class _Description(_Part):
     source: _Text
     samples: _Positive
     shape: Annotated[list[_Positive], Field(min_length=3, max_length=3)]
-    dtype: Literal["uint8", "float32"]
+    dtype: Literal["uint8", "uint16", "float32"]
     class_names: Annotated[list[_Text], Field(min_length=1)]
     origin: dict[_Text, _Text]
     notes: list[_Text]
     options: dict[_Text, _Scalar | dict[_Text, _Scalar]]
     files: dict[_FileName, _File]
+    title: _Text = ""
+    bands: list[_Text] = []
     fedorbit_version: str
 
     @field_validator("files")
