@@ -23,13 +23,12 @@ def in_memory(images: Images, used: NDArray[np.int64]) -> Images:
     wanted = np.unique(used)
     copy = _blank(images, whole=len(wanted) == len(images))
     # Runs of consecutive samples: each is one read.
-    begins = np.flatnonzero(np.diff(wanted, prepend=-2) != 1)
-    ends = np.append(begins[1:], len(wanted))
+    runs = np.split(wanted, np.flatnonzero(np.diff(wanted) != 1) + 1) if len(wanted) else []
     row_bytes = math.prod(images.shape[1:]) * images.itemsize
     with open_regular(Path(images.filename)) as file:
-        for first, last in zip(wanted[begins], wanted[ends - 1], strict=True):
-            file.seek(images.offset + int(first) * row_bytes)
-            part = memoryview(copy[first : last + 1]).cast("B")
+        for run in runs:
+            file.seek(images.offset + int(run[0]) * row_bytes)
+            part = memoryview(copy[run[0] : run[-1] + 1]).cast("B")
             while part:
                 if not (count := file.readinto(part)):
                     raise DataError(
@@ -43,7 +42,7 @@ def _blank(like: Images, *, whole: bool) -> NDArray[Any]:
     """Return an array like another; unless all of it will be filled, of pages that cost nothing."""
     if whole or not like.size:
         return np.empty(like.shape, like.dtype)
-    pages = mmap.mmap(-1, like.nbytes)
+    pages = mmap.mmap(-1, like.nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_NOHUGEPAGE"):  # a huge page would be in memory for one small image
         pages.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(pages, like.dtype).reshape(like.shape)

@@ -7,6 +7,7 @@ float. An `.npy` file is read as it is.
 """
 
 import io
+import logging
 import math
 import warnings
 import zlib
@@ -16,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import tifffile
 from numpy.typing import NDArray
 from PIL import Image, ImageFile
 
@@ -25,13 +25,15 @@ from fedorbit.data.imagetree import blame_file
 from fedorbit.data.limits import Limits
 from fedorbit.errors import DataError
 
+logging.getLogger("tifffile").setLevel(logging.CRITICAL)  # errors are raised, and named here
+
 Pixels = NDArray[Any]  # uint8, uint16 or float32
 
 # What the suffixes of `data/imagetree.py` stand for. Pillow knows more, and recognises them by
 # content: some call other programs.
 _FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "GIF", "WEBP", "PPM")
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-_CMYK = tifffile.PHOTOMETRIC.SEPARATED
+_CMYK = 5  # PhotometricInterpretation
 _NPY_MAGIC = b"\x93NUMPY"
 _NPY_HEADER_BYTES = 1 << 12
 _KEPT = {"uint8": "uint8", "uint16": "uint16", "float32": "float32"}
@@ -174,6 +176,8 @@ def _open_with_pillow(
 
 def _open_tiff(content: bytes, where: str, limits: Limits) -> Picture:
     """Read the tags of a TIFF: its first image, with the bands of it or one page for each."""
+    import tifffile  # slow to import: only commands that read TIFF wait for it
+
     with blame_file(where):
         file = tifffile.TiffFile(io.BytesIO(content))
         page: Any = file.pages.first
@@ -213,6 +217,8 @@ def _open_tiff(content: bytes, where: str, limits: Limits) -> Picture:
 
 def _require_codec(page: Any, where: str) -> None:
     """Refuse a compression that needs a package which is not installed."""
+    import tifffile
+
     try:
         _ = tifffile.TIFF.DECOMPRESSORS[page.compression]
     except KeyError as error:
