@@ -132,3 +132,21 @@ def test_limits_are_options(fedorbit, tmp_path: Path) -> None:
     assert "1.png is 700x700 pixels, decoded 1,470,000 bytes; allowed are 1,000,000;" in refused
     assert refused.endswith("or raise --max-image-mb to 2 if it is genuine")
     assert json.loads(fedorbit(*arguments, "--max-image-mb", "2").stdout)["newly_prepared"]
+
+
+def test_remove_and_sizes_on_disk(fedorbit, own_cache: Path) -> None:
+    fedorbit("data", "partition", "-o", "data.synthetic.samples=50", "--json")
+    (listed,) = json.loads(fedorbit("data", "list", "--json").stdout)["prepared"]
+    files = list((own_cache / listed["name"]).iterdir())
+    assert listed["size_bytes"] == sum(file.stat().st_size for file in files)
+    done = json.loads(fedorbit("data", "remove", listed["name"], "--json").stdout)
+    assert done == {"name": listed["name"], "freed_bytes": listed["size_bytes"]}
+    assert json.loads(fedorbit("data", "list", "--json").stdout)["prepared"] == []
+    text = fedorbit("data", "remove", listed["name"], code=2).stderr
+    assert "is not prepared, so there is nothing to remove; prepared are: none" in text
+
+
+def test_inspect_measures_bands(fedorbit) -> None:
+    document = json.loads(fedorbit("data", "inspect", "synthetic", "--json").stdout)
+    assert len(document["band_statistics"]) == 3
+    assert set(document["band_statistics"][0]) == {"lowest", "highest", "mean", "deviation"}

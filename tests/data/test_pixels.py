@@ -121,7 +121,7 @@ def test_arrays_with_channels_first(layout):
     assert np.array_equal(decode(content, layout=layout), VALUES)
 
 
-def test_a_layout_overrules_the_shorter_axis():
+def test_a_layout_overrules_the_guess():
     values = scene(2, bands=13)[:3]  # three rows, 13 bands
     assert np.array_equal(decode(npy(values), layout="hwc"), values)
     assert decode(npy(values)).shape == (8, 13, 3)  # the guess, which is wrong here

@@ -37,6 +37,7 @@ from fedorbit.data.limits import GB, MB, Limits
 from fedorbit.data.partition import Partition
 from fedorbit.data.similarity import similarity_coefficient
 from fedorbit.data.sources import SourceInfo
+from fedorbit.data.statistics import band_statistics
 from fedorbit.data.stream import TEST, TRAIN, VALIDATION
 from fedorbit.errors import DataError
 
@@ -134,9 +135,9 @@ def list_sources(as_json: AsJson = False) -> None:
             table.add_row(name, "", "", "", "", "damaged", size)
         else:
             shape = " x ".join(map(str, found.images.shape[1:]))
-            classes, samples = len(found.class_names), len(found.labels)
-            dtype, title = found.images.dtype.name, found.description.get("title", "")
-            table.add_row(name, title, str(classes), shape, dtype, f"{samples:,}", size)
+            title, dtype = found.description.get("title", ""), found.images.dtype.name
+            counts = str(len(found.class_names)), shape, dtype, f"{len(found.labels):,}"
+            table.add_row(name, title, *counts, size)
     table.print()
     if downloaded := folder_bytes(downloads_root()):
         stdout.print(f"Downloads in {downloads_root()}: {_megabytes(downloaded)}", soft_wrap=True)
@@ -300,7 +301,7 @@ def remove(
     if as_json:
         print_json({"name": name, "freed_bytes": freed_bytes})
         return
-    stdout.print(f"Removed {name}: {_megabytes(freed_bytes)} are free again.")
+    stdout.print(f"Removed {name}; freed {_megabytes(freed_bytes)}.")
 
 
 @app.command()
@@ -316,7 +317,7 @@ def inspect(
     out: OutFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Verify a prepared dataset, count its classes and, with --out, draw a contact sheet.
+    """Verify a prepared dataset, count its classes, measure its bands; --out: a contact sheet.
 
     [bold]Examples[/bold]
 
@@ -337,9 +338,11 @@ def inspect(
         sheet = data_figures.contact_sheet(dataset)
         files = style.save(sheet, out, f"{dataset.name}-contact-sheet", ["png"])
     parts = _split_counts(dataset)
+    bands = band_statistics(dataset.images, progress)
     if as_json:
         document = {**_dataset_row(dataset), "class_counts": parts["samples"].tolist()}
         document |= {f"{key}_counts": part.tolist() for key, part in list(parts.items())[1:]}
+        document["band_statistics"] = [band._asdict() for band in bands]
         document["files"] = [str(file) for file in files]
         print_json(document)
         return
@@ -352,6 +355,12 @@ def inspect(
         table.add_row(class_name, *(f"{part[label]:,}" for part in parts.values()))
     table.add_section()
     table.add_row("all", *(f"{part.sum():,}" for part in parts.values()))
+    table.print()
+    heads = ("lowest", "highest", "mean", "deviation")
+    table = Table("Bands", [Column("band", text=True), *(Column(head) for head in heads)])
+    names = dataset.description.get("bands") or [str(band + 1) for band in range(len(bands))]
+    for band_name, band in zip(names, bands, strict=True):
+        table.add_row(band_name, *(f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.4g}" for x in band))
     table.print()
     if dataset.latitude_deg is not None and dataset.longitude_deg is not None:
         known = int(np.isfinite(dataset.latitude_deg).sum())

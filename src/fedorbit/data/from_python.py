@@ -131,8 +131,8 @@ def _fingerprint(
             image, label = _sample(samples, index, name)
             pixels = _image(image, f"sample {index} of {name}", layout)
             digest.update(f"{pixels.shape} {pixels.dtype} {label}".encode())
-            digest.update(np.ascontiguousarray(pixels))
-    digest.update(b"" if places is None else np.ascontiguousarray(places))
+            digest.update(pixels.tobytes())
+    digest.update(b"" if places is None else places.tobytes())
     return digest.hexdigest()
 
 

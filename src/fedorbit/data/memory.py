@@ -21,7 +21,7 @@ def in_memory(images: Images, used: NDArray[np.int64]) -> Images:
     if not isinstance(images, np.memmap) or images.filename is None:
         return images.copy()
     wanted = np.unique(used)
-    copy = _blank(images, whole=len(wanted) == len(images))
+    copy: Any = _blank(images, whole=len(wanted) == len(images))
     # Runs of consecutive samples: each is one read.
     runs = np.split(wanted, np.flatnonzero(np.diff(wanted) != 1) + 1) if len(wanted) else []
     row_bytes = math.prod(images.shape[1:]) * images.itemsize

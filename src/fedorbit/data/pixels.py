@@ -101,13 +101,16 @@ def stored(values: Pixels, where: str) -> Pixels:
 def channel_axis(shape: tuple[int, ...], layout: str | None) -> int:
     """Return which axis of an image array holds the channels: the first, 0, or the last, 2.
 
-    Without a layout the shorter of the two; of equal ones the last.
+    Without a layout a square tells; else it is the shorter of the two, of equal ones the last.
 
-    >>> channel_axis((64, 64, 13), None), channel_axis((13, 64, 64), None)
-    (2, 0)
+    >>> channel_axis((8, 8, 13), None), channel_axis((13, 8, 8), None), channel_axis((3, 9, 8), None)
+    (2, 0, 0)
     """
     if layout is None:
-        return 0 if shape[0] < shape[2] else 2
+        height, width, last = shape
+        if (height == width) != (width == last):
+            return 2 if height == width else 0
+        return 0 if height < last else 2
     return 0 if layout == "chw" else 2
 
 

@@ -129,7 +129,7 @@ def _moments_of_integers(images: NDArray[Any], samples: NDArray[np.int64]) -> tu
     for begin in range(0, len(samples), 64):
         values = images[samples[begin : begin + 64]]
         total += values.sum(axis=0, dtype=np.uint32)
-        words = values.astype(squared)
+        words: NDArray[Any] = values.astype(squared)
         words *= words
         squares += words.sum(axis=0, dtype=summed)
     count = len(samples) * images.shape[1] * images.shape[2]

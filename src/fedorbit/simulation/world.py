@@ -386,7 +386,8 @@ def _images(config: Config, dataset: Dataset, partition: Partition) -> Images:
     An engine that sends them to a cluster reads them once, and leaves them on disk.
     """
     if config.engine.kind == "ray":
-        return np.asarray(dataset.images)
+        mapped: Images = np.asarray(dataset.images)
+        return mapped
     return in_memory(dataset.images, np.concatenate([*partition.train, *partition.test]))
 
 
