@@ -103,8 +103,8 @@ def channel_axis(shape: tuple[int, ...], layout: str | None) -> int:
 
     Without a layout a square tells; else it is the shorter of the two, of equal ones the last.
 
-    >>> channel_axis((8, 8, 13), None), channel_axis((13, 8, 8), None), channel_axis((3, 9, 8), None)
-    (2, 0, 0)
+    >>> [channel_axis(shape, None) for shape in ((8, 8, 13), (13, 8, 8), (3, 9, 8))]
+    [2, 0, 0]
     """
     if layout is None:
         height, width, last = shape
