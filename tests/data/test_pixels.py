@@ -161,6 +161,17 @@ def test_a_strip_that_holds_more_than_announced_is_refused():
     assert "holds more than the 480 bytes announced" in refuse(bytes(changed))
 
 
+def test_tiles_far_larger_than_the_image_are_refused():
+    content = bytearray(tiff_bytes(VALUES, tile=(16, 16), compression="zlib"))
+    page = tifffile.TiffFile(io.BytesIO(content)).pages.first
+    for name in ("TileWidth", "TileLength"):
+        begin = page.tags[name].valueoffset
+        content[begin : begin + 4] = (1 << 15).to_bytes(4, "little")
+    assert "is kept in strips or tiles of 10,737,418,240 bytes; allowed are" in refuse(
+        bytes(content)
+    )
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
 def test_resizing_averages_when_it_shrinks(dtype):
     checkerboard = (np.indices((64, 64)).sum(axis=0) % 2 * 200).astype(dtype)

@@ -210,7 +210,7 @@ def _open_tiff(content: bytes, where: str, limits: Limits) -> Picture:
         with blame_file(where):
             for each in image.pages:
                 _require_codec(each, where)
-                _require_announced(each, content)
+                _require_announced(each, content, where, limits)
             values = image.asarray()
             values = values[:, :, None] if values.ndim == 2 else np.moveaxis(values, axis, 2)
         return stored(values, where)
@@ -231,11 +231,8 @@ def _require_codec(page: Any, where: str) -> None:
         ) from error
 
 
-def _require_announced(page: Any, content: bytes) -> None:
-    """Refuse deflated strips and tiles that hold more than announced: zlib has no bound."""
-    if page.compression.name not in ("DEFLATE", "ADOBE_DEFLATE"):
-        return
-    # A strip or tile holds at most what the tags say; of the last one a part may be unused.
+def _require_announced(page: Any, content: bytes, where: str, limits: Limits) -> None:
+    """Refuse strips and tiles that are too large, or hold more than announced."""
     rows, columns = (
         (page.tilelength, page.tilewidth)
         if page.is_tiled
@@ -243,7 +240,11 @@ def _require_announced(page: Any, content: bytes) -> None:
     )
     samples = page.samplesperpixel if page.planarconfig == 1 else 1
     most = rows * columns * samples * page.dtype.itemsize
+    limits.require_image(where, "is kept in strips or tiles of", most)
+    if page.compression.name not in ("DEFLATE", "ADOBE_DEFLATE"):
+        return
     for offset, length in zip(page.dataoffsets, page.databytecounts, strict=True):
+        # Without imagecodecs tifffile inflates without a bound.
         plain = zlib.decompressobj().decompress(content[offset : offset + length], most + 1)
         if len(plain) > most:
             raise EOFError(f"a strip or tile holds more than the {most:,} bytes announced")
