@@ -213,8 +213,9 @@ def test_coordinates_by_name(names, place, pictures, tmp_path):
 
 
 def test_without_coordinates(pictures):
-    *_, stream, chunks = read(pictures)
-    assert chunks[0].latitude_deg is chunks[0].longitude_deg is None and stream.notes == ()
+    dataset, _ = prepare("folder", pictures)
+    assert dataset.latitude_deg is dataset.longitude_deg is None
+    assert dataset.description["notes"] == []
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def test_thirteen_bands_with_places(tmp_path):
 
 
 def test_images_without_place_have_none(tmp_path):
-    dataset, _ = prepare("folder", folder(tmp_path / "mine", tags=[PLACES[0], (), PLACES[2], ()]))
-    assert np.isnan(dataset.latitude_deg).tolist() == [False, True, False, True]
+    dataset, _ = prepare("folder", folder(tmp_path / "mine", tags=[(), PLACES[1], PLACES[2], ()]))
+    assert np.isnan(dataset.latitude_deg).tolist() == [True, False, False, True]
     assert dataset.description["notes"] == ["2 of 4 images have no coordinates"]
     without, _ = prepare("folder", folder(tmp_path / "other", tags=[()] * 4))
     assert without.latitude_deg is None

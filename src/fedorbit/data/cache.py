@@ -336,9 +336,9 @@ def _write_arrays(
                 "announced; check that the source is complete and prepare it again"
             )
         if stem == "coordinates" and (unknown := int(np.isnan(array).any(axis=1).sum())):
-            notes.append(f"{unknown:,} of {len(array):,} images have no coordinates")
             if unknown == len(array):
                 continue
+            notes.append(f"{unknown:,} of {len(array):,} images have no coordinates")
         path = folder / f"{stem}.npy"
         files[path.name] = _write_npy(partial, path, array.shape, array.dtype, [array])
     return files, notes

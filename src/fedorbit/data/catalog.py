@@ -22,7 +22,7 @@ from fedorbit.progress import Progress
 
 LARGE_BYTES = 500 * MB
 """More than this is prepared only with a warning, unless a size is asked for."""
-SUGGESTED_SIDE = 64  # of EuroSAT; the shipped models are made for sides of 28 to 64 pixels
+SUGGESTED_SIDE = 64  # as EuroSAT has
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def refuse_reserved(name: str, source_name: str) -> None:
     # A run that asks for `synthetic` gets images by its own settings, never a dataset of that name.
     if owner in SOURCES and (owner != source_name or name == SYNTHETIC):
         raise DataError(
-            f"{name!r} is kept for images of the source {owner}; choose another name with --name"
+            f"{name!r} is kept for images of the source {owner}; choose another name (--name)"
         )
 
 

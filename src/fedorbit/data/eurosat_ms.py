@@ -35,4 +35,4 @@ def open_stream(
     with open_images(path, limits) as tree:
         tree.require_classes(CLASS_NAMES, "EuroSAT")
         notes, title = tree.count_note(SAMPLES), f"EuroSAT, {len(keep)} bands"
-        yield image_stream(tree, rule, located=True, notes=notes, title=title)
+        yield image_stream(tree, rule, notes=notes, title=title)

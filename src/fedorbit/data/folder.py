@@ -81,7 +81,7 @@ def open_stream(
             layout=layout,
         )
         geo = geo or find_beside(path, COORDINATES_FILE)
-        yield image_stream(tree, rule, geo, located=first.place is not None)
+        yield image_stream(tree, rule, geo)
 
 
 @dataclass(frozen=True)
@@ -157,13 +157,12 @@ def image_stream(
     rule: ImageRule,
     geo: Path | None = None,
     *,
-    located: bool = False,
     notes: tuple[str, ...] = (),
     title: str = "",
 ) -> ImageStream:
     """Return the images of a tree, decoded while they are asked for; the tree must stay open.
 
-    Places come from the file `geo`, or from the images themselves if they are `located`.
+    Places come from the file `geo`, else from the images themselves; NaN where they are unknown.
     """
     if rule.resize_to is not None and rule.resize_to < 1:
         raise DataError(f"size is {rule.resize_to}; it must be at least 1 pixel; set --size")
@@ -175,11 +174,8 @@ def image_stream(
         for images, tagged in _decoded(tree, rule):
             part = slice(start, start + len(images))
             start += len(images)
-            if listed is None and not located:
-                yield Chunk(images, labels[part])
-            else:
-                places = tagged if listed is None else listed[part]
-                yield Chunk(images, labels[part], places[:, 0], places[:, 1])
+            places = tagged if listed is None else listed[part]
+            yield Chunk(images, labels[part], places[:, 0], places[:, 1])
 
     return ImageStream(
         samples=len(tree.files),

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.data.stream import Images
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules.base import Rule
 from fedorbit.learning.rules.base import Trained as Trained
@@ -18,7 +19,6 @@ from fedorbit.learning.rules.step import SgdSettings as SgdSettings
 from fedorbit.randomness import generator
 
 Floats = NDArray[np.float64]
-Images = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.float32]
 
 EVERYBODY = -1
 """Stands for a satellite that holds all training samples: centralised training."""

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -386,8 +387,7 @@ def _images(config: Config, dataset: Dataset, partition: Partition) -> Images:
     An engine that sends them to a cluster reads them once, and leaves them on disk.
     """
     if config.engine.kind == "ray":
-        mapped: Images = np.asarray(dataset.images)
-        return mapped
+        return cast(Images, np.asarray(dataset.images))
     return in_memory(dataset.images, np.concatenate([*partition.train, *partition.test]))
 
 
