@@ -13,24 +13,21 @@ slabs, so that they may be larger than memory; Python objects in them are never 
 """
 
 import math
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.data import bands as band_choice
-from fedorbit.data import hdf5
-from fedorbit.data.imagetree import blame_file, origin
-from fedorbit.data.limits import Limits, read_exactly
-from fedorbit.data.pixels import channel_axis, read_npy_header, resized, stored, stored_type
+from fedorbit.data.array_files import StoredArray, open_arrays
+from fedorbit.data.imagetree import origin
+from fedorbit.data.limits import Limits
+from fedorbit.data.pixels import channel_axis, resized, stored, stored_type
 from fedorbit.data.stream import TEST, TRAIN, VALIDATION, Chunk, ImageStream
 from fedorbit.errors import DataError
-from fedorbit.inputs import open_regular
 
 _SLAB_BYTES = 1 << 24
 _PARTS = (
@@ -41,24 +38,10 @@ _PARTS = (
 
 
 @dataclass(frozen=True)
-class _Array:
-    """An array in a file; `slabs(rows)` yields so many rows at a time, in order."""
-
-    where: str
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    slabs: Callable[[int], Iterator[NDArray[Any]]]
-
-    def whole(self) -> NDArray[Any]:
-        """Return all of it, for what is small."""
-        return np.concatenate([np.empty((0, *self.shape[1:]), self.dtype), *self.slabs(1 << 16)])
-
-
-@dataclass(frozen=True)
 class _Part:
     """Images with their labels, and the code of an official split or None."""
 
-    images: _Array
+    images: StoredArray
     labels: NDArray[np.int64]
     split: int | None = None
     places: NDArray[np.float64] | None = None
@@ -77,7 +60,7 @@ def open_stream(
     """Read images from arrays, all of one shape and type; the options are those of a folder."""
     limits = limits or Limits()
     with ExitStack() as stack:
-        arrays = _open(path, limits, stack)
+        arrays = open_arrays(path, limits, stack)
         parts, class_names = _parts(path, arrays)
         first = parts[0].images
         shape, axis = _image_shape(first, layout)
@@ -127,7 +110,7 @@ def open_stream(
 # --- What the arrays mean -----------------------------------------------------------------------
 
 
-def _parts(path: Path, arrays: dict[str, _Array]) -> tuple[list[_Part], tuple[str, ...]]:
+def _parts(path: Path, arrays: dict[str, StoredArray]) -> tuple[list[_Part], tuple[str, ...]]:
     """Tell the three forms apart; return the images with their labels, and the class names."""
     if "images" in arrays:
         labels = [_labels(path, arrays, "labels", "images")]
@@ -163,7 +146,9 @@ def _parts(path: Path, arrays: dict[str, _Array]) -> tuple[list[_Part], tuple[st
     ], tuple(classes)
 
 
-def _labels(path: Path, arrays: dict[str, _Array], name: str, images: str) -> NDArray[np.int64]:
+def _labels(
+    path: Path, arrays: dict[str, StoredArray], name: str, images: str
+) -> NDArray[np.int64]:
     array = _require(path, arrays, name)
     wanted = (arrays[images].shape[:1], (*arrays[images].shape[:1], 1))
     if array.shape not in wanted or array.dtype.kind not in "iu":
@@ -174,7 +159,7 @@ def _labels(path: Path, arrays: dict[str, _Array], name: str, images: str) -> ND
     return array.whole().reshape(-1).astype(np.int64)
 
 
-def _angles(path: Path, arrays: dict[str, _Array], name: str) -> NDArray[np.float64]:
+def _angles(path: Path, arrays: dict[str, StoredArray], name: str) -> NDArray[np.float64]:
     array, limit = _require(path, arrays, name), 90 if name.startswith("lat") else 180
     if array.shape != arrays["images"].shape[:1] or array.dtype.kind not in "fiu":
         raise DataError(
@@ -188,14 +173,14 @@ def _angles(path: Path, arrays: dict[str, _Array], name: str) -> NDArray[np.floa
     return angles
 
 
-def _require(path: Path, arrays: dict[str, _Array], name: str) -> _Array:
+def _require(path: Path, arrays: dict[str, StoredArray], name: str) -> StoredArray:
     if name not in arrays:
         raise DataError(f"{path} has no array {name!r} (it has {', '.join(arrays)}); add it")
     return arrays[name]
 
 
 def _class_names(
-    arrays: dict[str, _Array], labels: list[NDArray[np.int64]]
+    arrays: dict[str, StoredArray], labels: list[NDArray[np.int64]]
 ) -> tuple[list[NDArray[np.int64]], tuple[str, ...]]:
     """Return labels from 0 and the names of their classes: those given, else the label values."""
     values = np.unique(np.concatenate(labels))
@@ -213,7 +198,7 @@ def _class_names(
     return labels, names
 
 
-def _image_shape(array: _Array, layout: str | None) -> tuple[tuple[int, int, int], int]:
+def _image_shape(array: StoredArray, layout: str | None) -> tuple[tuple[int, int, int], int]:
     """Return height, width and channels, and the axis of an image that holds its channels."""
     shape = array.shape[1:]
     if len(shape) == 2 and 0 not in shape:
@@ -226,117 +211,3 @@ def _image_shape(array: _Array, layout: str | None) -> tuple[tuple[int, int, int
     axis = channel_axis(shape, layout)
     height, width = (side for place, side in enumerate(shape) if place != axis)
     return (height, width, shape[axis]), axis
-
-
-# --- Files --------------------------------------------------------------------------------------
-
-
-def _open(path: Path, limits: Limits, stack: ExitStack) -> dict[str, _Array]:
-    """Return the arrays at a path by name; refuse more than the limits allow."""
-    suffix = path.suffix.lower()
-    if path.is_dir():
-        arrays = _npy_files(path)
-    elif suffix == ".npz" and path.is_file():
-        arrays = _npz_members(path, stack)
-    elif suffix in (".h5", ".hdf5") and path.is_file():
-        arrays = _hdf5_datasets(path, limits, stack)
-    else:
-        raise DataError(f"{path} is no .npz, .h5 or .hdf5 file and no folder of .npy files")
-    for array in arrays.values():
-        if not array.shape:
-            raise DataError(f"{array.where} is a single value; an array of samples is needed")
-        row = math.prod(array.shape[1:]) * array.dtype.itemsize
-        limits.require_image(array.where, "has images of", row)
-        limits.require_files(array.where, "samples", array.shape[0])
-    total = sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays.values())
-    limits.require_total(str(path), "announces", total)
-    return arrays
-
-
-def _npy_array(where: str, open_stream: Callable[[], Any]) -> _Array:
-    """Return an array that `open_stream` opens anew each time, and read its header."""
-    with blame_file(where), open_stream() as file:
-        shape, dtype = read_npy_header(file, where)
-
-    def slabs(rows: int) -> Iterator[NDArray[Any]]:
-        with open_stream() as file:
-            with blame_file(where):
-                read_npy_header(file, where)
-            left, row_bytes = shape[0], math.prod(shape[1:]) * dtype.itemsize
-            while left:
-                count = min(rows, left)
-                left -= count
-                with blame_file(where):
-                    # Of the last rows one byte more is asked for: the array must end with them.
-                    content = (
-                        read_exactly(file, count * row_bytes)
-                        if not left
-                        else _read(file, count * row_bytes)
-                    )
-                    slab = np.frombuffer(content, dtype).reshape(count, *shape[1:])
-                yield slab
-
-    return _Array(where, shape, dtype, slabs)
-
-
-def _read(file: Any, size_bytes: int) -> bytes:
-    content: bytes = file.read(size_bytes)
-    if len(content) != size_bytes:
-        raise EOFError("it ends before its last row")
-    return content
-
-
-def _npy_files(path: Path) -> dict[str, _Array]:
-    def opener(file: Path) -> Callable[[], Any]:
-        return lambda: open_regular(file)
-
-    files = sorted(file for file in path.iterdir() if file.suffix.lower() == ".npy")
-    return {file.stem: _npy_array(str(file), opener(file)) for file in files}
-
-
-def _npz_members(path: Path, stack: ExitStack) -> dict[str, _Array]:
-    with blame_file(str(path)):
-        archive = stack.enter_context(zipfile.ZipFile(stack.enter_context(open_regular(path))))
-        members = [each for each in archive.infolist() if each.filename.endswith(".npy")]
-        for each in members:
-            if each.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise DataError(
-                    f"{path}!{each.filename} is compressed in an unusual way; save it anew"
-                )
-
-    def opener(member: zipfile.ZipInfo) -> Callable[[], Any]:
-        return lambda: archive.open(member)
-
-    return {
-        each.filename.removesuffix(".npy"): _npy_array(f"{path}!{each.filename}", opener(each))
-        for each in members
-    }
-
-
-def _hdf5_datasets(path: Path, limits: Limits, stack: ExitStack) -> dict[str, _Array]:
-    import h5py
-
-    file = stack.enter_context(hdf5.open_file(path))
-    arrays = {}
-    for name in file:
-        where = f"{path}: {name}"
-        with blame_file(where):
-            found = hdf5.own_dataset(file, name, where)
-            if not isinstance(found, h5py.Dataset):
-                raise DataError(f"{where} is no array; put arrays at the top of the file")
-            limits.require_image(where, "is kept in chunks that span", hdf5.chunk_bytes(found))
-            arrays[name] = _Array(where, found.shape or (), found.dtype, _hdf5_slabs(found, where))
-    return arrays
-
-
-def _hdf5_slabs(found: Any, where: str) -> Callable[[int], Iterator[NDArray[Any]]]:
-    def slabs(rows: int) -> Iterator[NDArray[Any]]:
-        # Whole chunks, so that each is decompressed once.
-        unit = found.chunks[0] if found.chunks else 1
-        step = max(1, rows // unit) * unit
-        for begin in range(0, len(found), step):
-            with blame_file(where):
-                values: NDArray[Any] = found[begin : begin + step]
-            yield values
-
-    return slabs
