@@ -17,6 +17,7 @@ __all__ = [
     "StopRequested",
     "allow_code",
     "load_config",
+    "prepare",
     "resume",
     "run",
 ]
@@ -28,6 +29,7 @@ _HOMES = {
     "RunResult": "fedorbit.simulation.runs",
     "StopRequested": "fedorbit.stopping",
     "allow_code": "fedorbit.user_code",
+    "prepare": "fedorbit.data.from_python",
     "resume": "fedorbit.simulation.runs",
     "run": "fedorbit.simulation.runs",
 }

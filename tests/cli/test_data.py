@@ -97,7 +97,7 @@ def test_one_damaged_dataset_does_not_hide_the_others(fedorbit, own_cache: Path)
     (broken / "images.npy").write_bytes(b"cut")
     text = " ".join(fedorbit("data", "list").stdout.split())
     assert f"damaged: {broken}/images.npy has 3 bytes" in text
-    assert f"{whole.name} 10 8 x 8 x 3 50" in text
+    assert f"{whole.name} Generated land cover 10 8 x 8 x 3 uint8 50 0.0 MB" in text
     rows = json.loads(fedorbit("data", "list", "--json").stdout)["prepared"]
     assert [row["name"] for row in rows] == [broken.name, whole.name]
     assert "has 3 bytes" in rows[0]["error"]
@@ -114,7 +114,7 @@ def test_a_flipped_bit_is_listed_as_damage(fedorbit, own_cache: Path) -> None:
     (broken / "labels.npy").write_bytes(content)
     text = " ".join(fedorbit("data", "list").stdout.split())
     assert f"damaged: {broken} is damaged (labels.npy" in text
-    assert f"{whole.name} 10 8 x 8 x 3 50" in text
+    assert f"{whole.name} Generated land cover 10 8 x 8 x 3 uint8 50 0.0 MB" in text
     rows = json.loads(fedorbit("data", "list", "--json").stdout)["prepared"]
     assert "is damaged (labels.npy" in rows[0]["error"]
     assert rows[1]["error"] is None
@@ -132,3 +132,21 @@ def test_limits_are_options(fedorbit, tmp_path: Path) -> None:
     assert "1.png is 700x700 pixels, decoded 1,470,000 bytes; allowed are 1,000,000;" in refused
     assert refused.endswith("or raise --max-image-mb to 2 if it is genuine")
     assert json.loads(fedorbit(*arguments, "--max-image-mb", "2").stdout)["newly_prepared"]
+
+
+def test_remove_and_sizes_on_disk(fedorbit, own_cache: Path) -> None:
+    fedorbit("data", "partition", "-o", "data.synthetic.samples=50", "--json")
+    (listed,) = json.loads(fedorbit("data", "list", "--json").stdout)["prepared"]
+    files = list((own_cache / listed["name"]).iterdir())
+    assert listed["size_bytes"] == sum(file.stat().st_size for file in files)
+    done = json.loads(fedorbit("data", "remove", listed["name"], "--json").stdout)
+    assert done == {"name": listed["name"], "freed_bytes": listed["size_bytes"]}
+    assert json.loads(fedorbit("data", "list", "--json").stdout)["prepared"] == []
+    text = fedorbit("data", "remove", listed["name"], code=2).stderr
+    assert "is not prepared, so there is nothing to remove; prepared are: none" in text
+
+
+def test_inspect_measures_bands(fedorbit) -> None:
+    document = json.loads(fedorbit("data", "inspect", "synthetic", "--json").stdout)
+    assert len(document["band_statistics"]) == 3
+    assert set(document["band_statistics"][0]) == {"lowest", "highest", "mean", "deviation"}

@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from fedorbit.data.cache import downloads_root
-from fedorbit.data.catalog import SOURCES, RemoteFile
 from fedorbit.data.fetch import fetch
+from fedorbit.data.sources import SOURCES, RemoteFile
 from fedorbit.errors import DataError, FetchError
 from tests.data.source_fixtures import Recorder
 
@@ -168,10 +168,16 @@ def test_pins_are_complete():
     files = [file for source in SOURCES.values() for file in source.info.files]
     assert [file.name for file in files] == [
         "EuroSAT_RGB.zip",
+        "EuroSAT_MS.zip",
         "NWPU-RESISC45.zip",
         "training.h5",
         "validation.h5",
         "testing.h5",
+        "cifar-10-binary.tar.gz",
+        "train-images-idx3-ubyte.gz",
+        "train-labels-idx1-ubyte.gz",
+        "t10k-images-idx3-ubyte.gz",
+        "t10k-labels-idx1-ubyte.gz",
     ]
     for file in files:
         algorithm, digest = file.checksum.split(":")

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedorbit.data import folder, imagetree
+from fedorbit.data import coordinates, folder, imagetree
 from fedorbit.data.catalog import PrepareOptions, prepare
 from fedorbit.data.imagetree import open_tree
 from fedorbit.data.limits import Limits, read_exactly
@@ -370,7 +370,7 @@ def test_a_coordinate_file_is_bounded(tmp_path, monkeypatch):
     geo = tmp_path / "coordinates.csv"
     geo.write_text("name,latitude_deg,longitude_deg\n" + "".join(f"{i},1,2\n" for i in range(50)))
     assert "coordinates.csv holds more than 49 rows" in refuse(path, Limits(files=49))
-    monkeypatch.setattr(folder, "_COORDINATES_BYTES", 100)
+    monkeypatch.setattr(coordinates, "_COORDINATES_BYTES", 100)
     assert f"it has {geo.stat().st_size} bytes, allowed are 100" in refuse(path)
 
 

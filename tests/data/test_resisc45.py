@@ -58,3 +58,46 @@ def test_wrong_size_and_wrong_classes_are_named(tmp_path):
     path = write_zip(tmp_path / "y.zip", {k: v for k, v in FILES.items() if "/beach/" not in k})
     with pytest.raises(DataError, match=r"y\.zip is not RESISC45 .*missing: beach; unknown: none"):
         prepare("resisc45", path)
+
+
+# --- A part of the classes ----------------------------------------------------------------------
+
+SOME = class_files(("airplane", "beach", "farmland", "lake"), 2, size=(40, 40))
+
+
+@pytest.mark.parametrize("classes", ["3", "as-found"])
+def test_a_part_of_the_classes_is_named_as_such(classes, tmp_path):
+    path = write_zip(tmp_path / "x.zip", SOME)
+    options = PrepareOptions(classes=classes)
+    dataset, _ = prepare("resisc45", path, options=options)
+    assert dataset.name == "resisc45-3" and dataset.class_names == ("airplane", "beach", "lake")
+    assert dataset.description["title"] == "NWPU-RESISC45 (3 classes)"
+    assert dataset.labels.tolist() == [0, 0, 1, 1, 2, 2]
+    kept = [content for name, content in SOME.items() if not name.startswith("farmland")]
+    assert np.array_equal(dataset.images, np.stack([shrunk(content, 32) for content in kept]))
+    assert dataset.description["notes"] == [
+        "class folders left out: farmland",
+        "3 of 45 classes",
+        "images are 40x40; published are 256x256",
+    ]
+    assert prepare("resisc45", path, options=PrepareOptions(classes="as-found"))[1] is False
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "message"),
+    [
+        (PrepareOptions(), None, "or accept a part of its classes with --classes as-found"),
+        (PrepareOptions(classes="4"), None, "holds 3 of the 45 classes of RESISC45, and --classes is 4"),
+        (PrepareOptions(classes="3"), "resisc45", "'resisc45' is kept for all classes of NWPU-RESISC45"),
+    ],
+)  # fmt: skip
+def test_a_part_is_never_taken_for_the_whole(options, name, message, tmp_path):
+    with pytest.raises(DataError) as caught:
+        prepare("resisc45", write_zip(tmp_path / "x.zip", SOME), name=name, options=options)
+    assert message in str(caught.value)
+
+
+def test_the_real_part(real_file):
+    path = real_file("RESISC45_13classes_32px.zip")
+    dataset, _ = prepare("resisc45", path, options=PrepareOptions(classes="13"))
+    assert dataset.images.shape == (9094, 32, 32, 3) and len(dataset.class_names) == 13

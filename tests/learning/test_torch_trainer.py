@@ -25,7 +25,7 @@ from fedorbit.learning.torch_trainer import TorchTrainer, TrainingCancelledError
 RATE = 0.05
 
 
-@pytest.fixture(params=["uint8", "float32"])
+@pytest.fixture(params=["uint8", "uint16", "float32"])
 def data(request: pytest.FixtureRequest) -> TrainingData:
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (50, 16, 17, 3)).astype(request.param)

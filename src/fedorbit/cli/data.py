@@ -1,35 +1,42 @@
 """`fedorbit data`: find, fetch, prepare and inspect datasets, and deal them to satellites."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.text import Text
 
-from fedorbit.build import build_constellation, build_partition, load_dataset
+from fedorbit.build import load_dataset
 from fedorbit.cli.app import App
-from fedorbit.cli.options import AsJson, ConfigArgument, OutFolder, Overrides
+from fedorbit.cli.options import AsJson, OutFolder
 from fedorbit.cli.output import (
     Column,
     RichProgress,
     Table,
     print_files,
     print_json,
-    printable,
     stdout,
 )
+from fedorbit.cli.partition import show_partition
 from fedorbit.config import load_config
 from fedorbit.data import catalog
-from fedorbit.data.cache import Dataset, cache_root, prepared_names, verify_dataset
+from fedorbit.data.bands import PRESETS, SENSORS
+from fedorbit.data.cache import (
+    Dataset,
+    cache_root,
+    dataset_folder,
+    downloads_root,
+    folder_bytes,
+    prepared_names,
+    remove_dataset,
+    verify_dataset,
+)
 from fedorbit.data.limits import GB, MB, Limits
-from fedorbit.data.partition import Partition
-from fedorbit.data.similarity import similarity_coefficient
+from fedorbit.data.sources import SourceInfo
+from fedorbit.data.statistics import band_statistics
 from fedorbit.data.stream import TEST, TRAIN, VALIDATION
 from fedorbit.errors import DataError
-
-MAX_ROWS = 60
 
 app = App(help="Fetch, prepare and inspect images; deal them to satellites.", no_args_is_help=True)
 
@@ -40,6 +47,10 @@ def _complete_source(incomplete: str) -> list[str]:
 
 def _complete_download(incomplete: str) -> list[str]:
     return [name for name in _complete_source(incomplete) if catalog.SOURCES[name].info.files]
+
+
+def _complete_prepared(incomplete: str) -> list[str]:
+    return [name for name in prepared_names() if name.startswith(incomplete)]
 
 
 def _complete_dataset(incomplete: str) -> list[str]:
@@ -67,7 +78,7 @@ def list_sources(as_json: AsJson = False) -> None:
             prepared[name] = error
     if as_json:
         rows = [
-            {"name": name, "error": str(found)}
+            {"name": name, "error": str(found), "size_bytes": folder_bytes(dataset_folder(name))}
             if isinstance(found, DataError)
             else {**_dataset_row(found), "error": None}
             for name, found in prepared.items()
@@ -77,6 +88,7 @@ def list_sources(as_json: AsJson = False) -> None:
                 "sources": [_source_row(info) for info in infos],
                 "prepared": rows,
                 "cache": str(cache_root()),
+                "downloads_bytes": folder_bytes(downloads_root()),
             }
         )
         return
@@ -104,18 +116,26 @@ def list_sources(as_json: AsJson = False) -> None:
         f"Prepared in {cache_root()}",
         [
             Column("name", text=True),
+            Column("title", rank=4, text=True),
             Column("classes", rank=2),
             Column("images", rank=1),
+            Column("type", rank=3),
             Column("samples"),
+            Column("on disk"),
         ],
     )
     for name, found in prepared.items():
+        size = _megabytes(folder_bytes(dataset_folder(name)))
         if isinstance(found, DataError):
-            table.add_row(name, "", "", "damaged")
+            table.add_row(name, "", "", "", "", "damaged", size)
         else:
             shape = " x ".join(map(str, found.images.shape[1:]))
-            table.add_row(name, str(len(found.class_names)), shape, f"{len(found.labels):,}")
+            title, dtype = found.description.get("title", ""), found.images.dtype.name
+            counts = str(len(found.class_names)), shape, dtype, f"{len(found.labels):,}"
+            table.add_row(name, title, *counts, size)
     table.print()
+    if downloaded := folder_bytes(downloads_root()):
+        stdout.print(f"Downloads in {downloads_root()}: {_megabytes(downloaded)}", soft_wrap=True)
     for found in prepared.values():
         if isinstance(found, DataError):
             stdout.print(f"damaged: {found}", soft_wrap=True)
@@ -168,6 +188,35 @@ def prepare(
         Path | None,
         typer.Option("--geo", metavar="CSV", help="Coordinates: name,latitude_deg,longitude_deg."),
     ] = None,
+    bands: Annotated[
+        str | None,
+        typer.Option(
+            "--bands",
+            metavar="BANDS",
+            help="Bands to keep, in order: numbers from 1 (4,3,2), names (B04,B03,B02), or one of "
+            f"{', '.join(PRESETS)}; default: all.",
+        ),
+    ] = None,
+    sensor: Annotated[
+        str | None,
+        typer.Option(
+            "--sensor",
+            metavar="SENSOR",
+            help=f"Names the bands of your files: {', '.join(SENSORS)}.",
+        ),
+    ] = None,
+    layout: Annotated[
+        Literal["hwc", "chw"] | None,
+        typer.Option("--layout", help="Channels of arrays, last or first; default: the shorter."),
+    ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            "--classes",
+            metavar="N",
+            help="RESISC45: accept N of its 45 classes, or as-found; named so in tables.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what is prepared.")] = False,
     max_image_mb: Annotated[
         int,
@@ -194,12 +243,20 @@ def prepare(
     fedorbit data prepare eurosat --source EuroSAT_RGB.zip --size 32 --name eurosat-32
 
     fedorbit data prepare folder --source my_images/ --name mine
+
+    fedorbit data prepare folder --source my_tifs/ --name mine --sensor sentinel-2 --bands rgb
+
+    fedorbit data prepare eurosat-ms --bands so2sat --name eurosat-10
+
+    fedorbit data prepare arrays --source mine.npz
     """
     dataset, is_new = catalog.prepare(
         name,
         source,
         name=dataset_name,
-        options=catalog.PrepareOptions(size=size, geo=geo),
+        options=catalog.PrepareOptions(
+            size=size, geo=geo, bands=bands, sensor=sensor, layout=layout, classes=classes
+        ),
         limits=Limits(image_bytes=max_image_mb * MB, total_bytes=max_total_gb * GB),
         force=force,
         progress=RichProgress(),
@@ -211,11 +268,35 @@ def prepare(
     shape = " x ".join(map(str, dataset.images.shape[1:]))
     stdout.print(
         f"{state} {dataset.name}, {len(dataset.labels):,} images of {shape} "
-        f"in {len(dataset.class_names)} classes, in {dataset.folder}",
+        f"in {len(dataset.class_names)} classes ({_megabytes(folder_bytes(dataset.folder))}), "
+        f"in {dataset.folder}",
         soft_wrap=True,
     )
     for note in dataset.description["notes"]:
         stdout.print(f"Note: {note}", soft_wrap=True)
+
+
+@app.command("remove")
+def remove(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="A prepared dataset.", autocompletion=_complete_prepared
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Delete a prepared dataset from the cache; its original files stay.
+
+    [bold]Example[/bold]
+
+    fedorbit data remove mine
+    """
+    freed_bytes = remove_dataset(name)
+    if as_json:
+        print_json({"name": name, "freed_bytes": freed_bytes})
+        return
+    stdout.print(f"Removed {name}; freed {_megabytes(freed_bytes)}.")
 
 
 @app.command()
@@ -231,7 +312,7 @@ def inspect(
     out: OutFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Verify a prepared dataset, count its classes and, with --out, draw a contact sheet.
+    """Verify a prepared dataset, count its classes, measure its bands; --out: a contact sheet.
 
     [bold]Examples[/bold]
 
@@ -252,9 +333,11 @@ def inspect(
         sheet = data_figures.contact_sheet(dataset)
         files = style.save(sheet, out, f"{dataset.name}-contact-sheet", ["png"])
     parts = _split_counts(dataset)
+    bands = band_statistics(dataset.images, progress)
     if as_json:
         document = {**_dataset_row(dataset), "class_counts": parts["samples"].tolist()}
         document |= {f"{key}_counts": part.tolist() for key, part in list(parts.items())[1:]}
+        document["band_statistics"] = [band._asdict() for band in bands]
         document["files"] = [str(file) for file in files]
         print_json(document)
         return
@@ -267,6 +350,12 @@ def inspect(
         table.add_row(class_name, *(f"{part[label]:,}" for part in parts.values()))
     table.add_section()
     table.add_row("all", *(f"{part.sum():,}" for part in parts.values()))
+    table.print()
+    heads = ("lowest", "highest", "mean", "deviation")
+    table = Table("Bands", [Column("band", text=True), *(Column(head) for head in heads)])
+    names = dataset.description.get("bands") or [str(band + 1) for band in range(len(bands))]
+    for band_name, band in zip(names, bands, strict=True):
+        table.add_row(band_name, *(f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.4g}" for x in band))
     table.print()
     if dataset.latitude_deg is not None and dataset.longitude_deg is not None:
         known = int(np.isfinite(dataset.latitude_deg).sum())
@@ -281,121 +370,7 @@ def inspect(
         stdout.print("--out DIR draws a contact sheet.")
 
 
-@app.command("partition")
-def show_partition(
-    config: ConfigArgument = "quickstart",
-    overrides: Overrides = None,
-    out: OutFolder = None,
-    as_json: AsJson = False,
-) -> None:
-    """Deal a dataset to satellites: samples per satellite and class, and the similarity beta.
-
-    [bold]Examples[/bold]
-
-    fedorbit data partition
-
-    fedorbit data partition paper -o partition.scheme=pathological
-
-    fedorbit data partition paper -o partition.scheme=ground-track --out figures
-    """
-    settings = load_config(config, overrides or [])
-    progress = RichProgress()
-    constellation = build_constellation(settings)
-    dataset = load_dataset(settings, progress)
-    partition = build_partition(settings, dataset, constellation, progress)
-    files = []
-    if out:
-        from fedorbit.report import data_figures, style  # slow to import, as above
-
-        title = f"{dataset.name}, {settings.partition.scheme}, seed {settings.seed}"
-        figure = data_figures.partition_figure(partition, dataset, title)
-        files = style.save(figure, out, "partition")
-    if as_json:
-        print_json(_partition_document(partition, dataset, settings.partition.scheme, files))
-        return
-    _print_partition(partition, dataset)
-    print_files(files)
-
-
-def _partition_document(
-    partition: Partition, dataset: Dataset, scheme: str, files: list[Path]
-) -> dict[str, Any]:
-    classes = len(dataset.class_names)
-    counts = partition.train_counts(dataset.labels, classes)
-    orbit_counts = partition.orbit_counts(dataset.labels, classes)
-    return {
-        "dataset": dataset.name,
-        "scheme": scheme,
-        "class_names": list(dataset.class_names),
-        "counts": [
-            counts[partition.orbit_of_satellite == orbit].tolist()
-            for orbit in range(len(partition.test))
-        ],
-        "test_counts": partition.test_counts(dataset.labels, classes).tolist(),
-        "beta": similarity_coefficient(orbit_counts),
-        "beta_unsmoothed": similarity_coefficient(orbit_counts, smoothing=0.0),
-        "unseen_train": len(partition.unseen_train),
-        "unseen_test": len(partition.unseen_test),
-        "files": [str(file) for file in files],
-    }
-
-
-def _print_partition(partition: Partition, dataset: Dataset) -> None:
-    classes = len(dataset.class_names)
-    counts = partition.train_counts(dataset.labels, classes)
-    tests = partition.test_counts(dataset.labels, classes)
-    orbits = partition.orbit_counts(dataset.labels, classes)
-    by_satellite = len(counts) <= MAX_ROWS
-    columns, legend = _class_columns(dataset.class_names)
-    table = Table(
-        f"Samples of {dataset.name} per {'satellite' if by_satellite else 'orbit'}",
-        # Some classes without the others would mislead: they go together.
-        [Column("holder", left=True), *(Column(head, rank=1) for head in columns), Column("all")],
-    )
-    for orbit in range(min(len(orbits), MAX_ROWS)):
-        if by_satellite:
-            for slot, row in enumerate(counts[partition.orbit_of_satellite == orbit]):
-                table.add_row(f"sat {orbit}.{slot}", *_cells(row, columns))
-        table.add_row(f"orbit {orbit}", *_cells(orbits[orbit], columns), style="bold")
-        table.add_row("  test", *_cells(tests[orbit], columns), style="dim")
-        table.add_section()
-    left_out = table.print()
-    if legend and not left_out:
-        stdout.print(f"Classes: {legend}")
-    if len(orbits) > MAX_ROWS:
-        stdout.print(f"… and {len(orbits) - MAX_ROWS} more orbits (--json has them all)")
-    empty = int((counts.sum(axis=1) == 0).sum())
-    stdout.print(
-        f"Class similarity beta = {similarity_coefficient(orbits):.3f} "
-        f"(without smoothing {similarity_coefficient(orbits, smoothing=0.0):.3f}); "
-        f"{empty} of {len(counts)} satellites have no training sample."
-    )
-    unseen = len(partition.unseen_train) + len(partition.unseen_test)
-    if unseen:
-        dealt = sum(map(len, (*partition.train, *partition.test)))
-        nobody = f"No satellite passes over {unseen:,} of {dealt + unseen:,} samples"
-        stdout.print(
-            Text.assemble(
-                (nobody, "bold"),
-                f" ({len(partition.unseen_train):,} training, {len(partition.unseen_test):,} "
-                "test): they belong to nobody and are left out.",
-            )
-        )
-
-
-def _class_columns(names: tuple[str, ...]) -> tuple[list[str], str]:
-    """Return column heads that fit the terminal, and a legend where they are only numbers."""
-    if sum(len(name) + 2 for name in names) + 18 <= stdout.width:
-        return list(names), ""
-    if 6 * len(names) + 18 <= stdout.width or len(names) <= 10:
-        legend = ", ".join(f"{label} {name}" for label, name in enumerate(names))
-        return [str(label) for label in range(len(names))], legend
-    return [], ""
-
-
-def _cells(counts: NDArray[np.int64], columns: list[str]) -> list[str]:
-    none = "·" if printable("·") else "-"
-    return [*(f"{count:,}" if count else none for count in counts if columns), f"{counts.sum():,}"]
+app.command("partition")(show_partition)
 
 
 def _split_counts(dataset: Dataset) -> dict[str, NDArray[np.int64]]:
@@ -409,6 +384,10 @@ def _split_counts(dataset: Dataset) -> dict[str, NDArray[np.int64]]:
     return parts
 
 
+def _megabytes(size_bytes: int) -> str:
+    return f"{size_bytes / MB:,.1f} MB"
+
+
 def _dataset_row(dataset: Dataset) -> dict[str, Any]:
     return {
         "name": dataset.name,
@@ -419,12 +398,15 @@ def _dataset_row(dataset: Dataset) -> dict[str, Any]:
         "class_names": list(dataset.class_names),
         "has_coordinates": dataset.latitude_deg is not None,
         "has_official_split": dataset.split is not None,
+        "title": dataset.description.get("title", ""),
+        "bands": dataset.description.get("bands", []),
+        "size_bytes": folder_bytes(dataset.folder),
         "notes": dataset.description["notes"],
         "folder": str(dataset.folder),
     }
 
 
-def _source_row(info: catalog.SourceInfo) -> dict[str, Any]:
+def _source_row(info: SourceInfo) -> dict[str, Any]:
     return {
         "name": info.name,
         "title": info.title,

@@ -1,6 +1,6 @@
 """Prepared datasets on disk: plain `.npy` files that are memory-mapped, never unpickled.
 
-    <cache root>/<name>/images.npy        [n, height, width, channels] uint8 or float32
+    <cache root>/<name>/images.npy        [n, height, width, channels] uint8, uint16 or float32
                         labels.npy        [n] int64
                         coordinates.npy   [n, 2] float64: latitude, longitude, NaN where unknown
                         split.npy         [n] uint8: official split, codes of `data/stream.py`
@@ -40,7 +40,7 @@ from fedorbit.data.description import (
     read_array,
     read_description,
 )
-from fedorbit.data.stream import ImageStream
+from fedorbit.data.stream import Images, ImageStream
 from fedorbit.errors import DISK_FULL, DataError
 from fedorbit.locks import locked
 from fedorbit.progress import Progress, SilentProgress
@@ -56,7 +56,7 @@ class Dataset:
     """A prepared dataset; `images` stays on disk and is read page by page."""
 
     name: str
-    images: NDArray[np.uint8] | NDArray[np.float32]
+    images: Images
     labels: NDArray[np.int64]
     class_names: tuple[str, ...]
     latitude_deg: NDArray[np.float64] | None
@@ -224,6 +224,28 @@ def dataset_lock(
         yield
 
 
+def remove_dataset(name: str, root: Path | None = None) -> int:
+    """Delete a prepared dataset, also a damaged one; return how many bytes that frees."""
+    folder = dataset_folder(name, root)
+    if not is_prepared(name, root):
+        raise DataError(
+            f"dataset {name!r} is not prepared, so there is nothing to remove; "
+            f"prepared are: {', '.join(prepared_names(root)) or 'none'}"
+        )
+    with dataset_lock(name, root):
+        freed_bytes = folder_bytes(folder)
+        removed = _hidden(folder, "partial")  # if this process dies, the next writer removes it
+        with _blame_disk(folder):
+            folder.rename(removed)
+        shutil.rmtree(removed, ignore_errors=True)
+    return freed_bytes
+
+
+def folder_bytes(folder: Path) -> int:
+    """Return the size of all files in a folder; 0 if there is none."""
+    return sum(file.stat().st_size for file in folder.glob("*") if file.is_file())
+
+
 def write_dataset(
     name: str,
     stream: ImageStream,
@@ -247,6 +269,7 @@ def write_dataset(
         try:
             with _blame_disk(folder):
                 partial.mkdir()
+            files, notes = _write_arrays(partial, folder, stream, progress or SilentProgress())
             description = {
                 "format_version": CACHE_VERSION,
                 "name": name,
@@ -256,9 +279,11 @@ def write_dataset(
                 "dtype": stream.dtype.name,
                 "class_names": list(stream.class_names),
                 "origin": stream.origin,
-                "notes": list(stream.notes),
+                "notes": [*stream.notes, *notes],
                 "options": options,
-                "files": _write_arrays(partial, folder, stream, progress or SilentProgress()),
+                "title": stream.title,
+                "bands": list(stream.bands),
+                "files": files,
                 "fedorbit_version": __version__,
             }
             text = json.dumps(description, indent=2, ensure_ascii=False)
@@ -274,8 +299,9 @@ def write_dataset(
 
 def _write_arrays(
     partial: Path, folder: Path, stream: ImageStream, progress: Progress
-) -> dict[str, dict[str, Any]]:
-    """Write all arrays of the stream; return size and SHA-256 of each file."""
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Write all arrays of the stream; return size and SHA-256 of each file, and notes."""
+    notes = []
     small: dict[str, list[NDArray[Any]]] = {"labels": [], "coordinates": [], "split": []}
 
     def images() -> Iterator[NDArray[Any]]:
@@ -309,9 +335,13 @@ def _write_arrays(
                 f"{stem} of {folder.name} came for {len(array):,} of the {stream.samples:,} images "
                 "announced; check that the source is complete and prepare it again"
             )
+        if stem == "coordinates" and (unknown := int(np.isnan(array).any(axis=1).sum())):
+            if unknown == len(array):
+                continue
+            notes.append(f"{unknown:,} of {len(array):,} images have no coordinates")
         path = folder / f"{stem}.npy"
         files[path.name] = _write_npy(partial, path, array.shape, array.dtype, [array])
-    return files
+    return files, notes
 
 
 def _write_npy(

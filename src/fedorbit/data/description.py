@@ -11,7 +11,15 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, TypeAdapter, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    TypeAdapter,
+    ValidationInfo,
+    field_validator,
+)
 
 from fedorbit.data.stream import TEST, TRAIN, VALIDATION
 from fedorbit.documents import DocumentError, read_json, require
@@ -51,13 +59,22 @@ class _Description(_Part):
     source: _Text
     samples: _Positive
     shape: Annotated[list[_Positive], Field(min_length=3, max_length=3)]
-    dtype: Literal["uint8", "float32"]
+    dtype: Literal["uint8", "uint16", "float32"]
     class_names: Annotated[list[_Text], Field(min_length=1)]
     origin: dict[_Text, _Text]
     notes: list[_Text]
     options: dict[_Text, _Scalar | dict[_Text, _Scalar]]
     files: dict[_FileName, _File]
+    title: _Text = ""
+    bands: list[_Text] = []
     fedorbit_version: str
+
+    @field_validator("bands")
+    @classmethod
+    def _name_for_each(cls, bands: list[str], info: ValidationInfo) -> list[str]:
+        if bands and len(bands) != (channels := info.data.get("shape", [0])[-1]):
+            raise ValueError(f"{len(bands)} names for {channels} channels")
+        return bands
 
     @field_validator("files")
     @classmethod

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedorbit.data.folder import ImageRule, find_beside, image_stream, locate, open_images
+from fedorbit.data.coordinates import find_beside
+from fedorbit.data.folder import ImageRule, image_stream, open_images
 from fedorbit.data.limits import Limits
 from fedorbit.data.stream import ImageStream
 
@@ -40,5 +41,5 @@ def open_stream(
     rule = ImageRule.originals("EuroSAT RGB", SIDE, size)
     with open_images(path, limits) as tree:
         tree.require_classes(CLASS_NAMES, "EuroSAT")
-        places = locate(tree, geo or find_beside(path, COORDINATES_FILE))
-        yield image_stream(tree, rule, places, notes=tree.count_note(SAMPLES))
+        geo = geo or find_beside(path, COORDINATES_FILE)
+        yield image_stream(tree, rule, geo, notes=tree.count_note(SAMPLES))

@@ -1,4 +1,4 @@
-"""Download the original files of a source, pinned by checksum (see `data/catalog.py`).
+"""Download the original files of a source, pinned by checksum (see `data/sources.py`).
 
 A file is written under a temporary name and moved when its checksum is right, so a file under its
 final name is always whole, and an interrupted download simply starts again.
@@ -12,7 +12,7 @@ import pooch
 import requests
 
 from fedorbit.data.cache import downloads_root
-from fedorbit.data.catalog import RemoteFile, find_source
+from fedorbit.data.sources import RemoteFile, find_source
 from fedorbit.errors import FetchError
 from fedorbit.progress import Progress, SilentProgress
 

@@ -21,7 +21,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
@@ -31,7 +31,9 @@ from fedorbit.inputs import kind_of, open_regular
 
 ARCHIVES = ".zip, .tar, .tar.gz, .tgz or .rar"
 
-_IMAGES = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".ppm", ".pgm"}
+_IMAGES = {
+    ".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".npy",
+}  # fmt: skip
 _DOCUMENTS = {"", ".txt", ".csv", ".tsv", ".md", ".json", ".xml", ".html", ".pdf", ".db", ".ini"}
 _PIECE_BYTES = 1 << 20
 _SPOOLED_BYTES = 1 << 26  # of a decompressed tar that are kept in memory
@@ -45,12 +47,14 @@ _SPLITS = {"train", "training", "test", "testing", "val", "valid", "validation"}
 
 
 @dataclass(frozen=True)
-class _Container:
+class Container:
     """What is inside, by path: files with the size they announce, folders, and how to read a file.
 
-    `odd` are entries that are no files, with what they are.
+    `odd` are entries that are no files, with what they are. `where` is what precedes the name of a
+    file in messages: the folder and `/`, or the archive and `!`.
     """
 
+    where: str
     files: dict[str, int]
     folders: list[str]
     odd: dict[str, str]
@@ -58,7 +62,7 @@ class _Container:
 
 
 @contextmanager
-def _open_folder(path: Path, limits: Limits) -> Iterator[_Container]:
+def _open_folder(path: Path, limits: Limits) -> Iterator[Container]:
     files: dict[str, int] = {}
     odd: dict[str, str] = {}
     folders: list[str] = []
@@ -74,24 +78,25 @@ def _open_folder(path: Path, limits: Limits) -> Iterator[_Container]:
             continue
         seen.add(real)
         inside = Path(parent).relative_to(path).as_posix()
-        folders += [f"{inside}/{name}" for name in subfolders]
+        inside = "" if inside == "." else f"{inside}/"
+        folders += [f"{inside}{name}" for name in subfolders]
         for name in names:
             try:
                 state = Path(parent, name).stat()
             except OSError as error:
-                odd[f"{inside}/{name}"] = f"a link that leads nowhere ({error.strerror})"
+                odd[f"{inside}{name}"] = f"a link that leads nowhere ({error.strerror})"
                 continue
             if stat.S_ISREG(state.st_mode):
-                files[f"{inside}/{name}"] = state.st_size
+                files[f"{inside}{name}"] = state.st_size
             else:
-                odd[f"{inside}/{name}"] = kind_of(state.st_mode)
+                odd[f"{inside}{name}"] = kind_of(state.st_mode)
         limits.require_files(str(path), "entries", len(files) + len(folders) + len(odd))
 
     def read(name: str) -> bytes:
         with open_regular(path / name) as file:
             return read_exactly(file, files[name])
 
-    yield _Container(files, folders, odd, read)
+    yield Container(f"{path}/", files, folders, odd, read)
 
 
 class _SmallReads:
@@ -112,7 +117,7 @@ class _SmallReads:
 
 
 @contextmanager
-def _open_zip(path: Path, limits: Limits) -> Iterator[_Container]:
+def _open_zip(path: Path, limits: Limits) -> Iterator[Container]:
     with (
         open_regular(path) as file,
         # The directory of an archive is read as a whole, and makes ten times as many bytes of
@@ -135,7 +140,8 @@ def _open_zip(path: Path, limits: Limits) -> Iterator[_Container]:
             with archive.open(member) as content:
                 return read_exactly(content, announced)
 
-        yield _Container(
+        yield Container(
+            where=f"{path}!",
             files={m.filename: m.file_size for m in members if not m.is_dir()},
             folders=[member.filename for member in members if member.is_dir()],
             odd={m.filename: "a link" for m in members if stat.S_ISLNK(m.external_attr >> 16)},
@@ -144,7 +150,7 @@ def _open_zip(path: Path, limits: Limits) -> Iterator[_Container]:
 
 
 @contextmanager
-def _open_tar(path: Path, limits: Limits) -> Iterator[_Container]:
+def _open_tar(path: Path, limits: Limits) -> Iterator[Container]:
     with ExitStack() as stack:
         file: Any = stack.enter_context(open_regular(path))
         if path.suffix != ".tar":
@@ -174,7 +180,8 @@ def _open_tar(path: Path, limits: Limits) -> Iterator[_Container]:
                 raise EOFError(f"it announces {members[name].size:,} bytes and holds fewer")
             return bytes(content)
 
-        yield _Container(
+        yield Container(
+            where=f"{path}!",
             files={name: m.size for name, m in members.items() if m.isfile() and not m.issparse()},
             folders=[name for name, member in members.items() if member.isdir()],
             odd={
@@ -204,7 +211,7 @@ def _decompress(path: Path, packed: BinaryIO, plain: Any, limits: Limits) -> Non
 
 
 @contextmanager
-def _open_rar(path: Path, limits: Limits) -> Iterator[_Container]:
+def _open_rar(path: Path, limits: Limits) -> Iterator[Container]:
     try:
         import rarfile
     except ImportError as error:
@@ -236,7 +243,8 @@ def _open_rar(path: Path, limits: Limits) -> Iterator[_Container]:
                     "or bsdtar; install one, or unpack the archive and give the folder"
                 ) from error
 
-        yield _Container(
+        yield Container(
+            where=f"{path}!",
             files=files,
             folders=[member.filename for member in members if member.is_dir()],
             odd={member.filename: "a link" for member in members if member.is_symlink()},
@@ -244,7 +252,7 @@ def _open_rar(path: Path, limits: Limits) -> Iterator[_Container]:
         )
 
 
-def _opener(path: Path) -> Callable[[Path, Limits], AbstractContextManager[_Container]]:
+def _opener(path: Path) -> Callable[[Path, Limits], AbstractContextManager[Container]]:
     """Return the function that opens what lies at this path."""
     try:
         mode = path.stat().st_mode
@@ -303,6 +311,7 @@ class ImageTree:
     """Images by class. `notes` says what was left out."""
 
     path: Path
+    prefix: str
     class_names: tuple[str, ...]
     files: tuple[TreeFile, ...]
     notes: tuple[str, ...]
@@ -311,30 +320,35 @@ class ImageTree:
 
     def where(self, file: TreeFile) -> str:
         """Name a file for a message: its path, or `archive!member`."""
-        return _where(self.path, file.member)
+        return self.prefix + file.member
 
     def read(self, file: TreeFile) -> bytes:
         """Return the bytes of an image file. Not to be called from two threads at once."""
         with blame_file(self.where(file)):
             return self.read_member(file.member)
 
-    def origin(self) -> dict[str, str]:
-        """Describe the path for the records: name and, for an archive, size and SHA-256."""
-        if self.path.is_dir():
-            return {"folder": self.path.resolve().name}
-        size_bytes = self.path.stat().st_size
-        digest = file_sha256(self.path)
-        return {"file": self.path.name, "size_bytes": str(size_bytes), "sha256": digest}
-
-    def require_classes(self, names: tuple[str, ...], title: str) -> None:
+    def require_classes(self, names: tuple[str, ...], title: str, hint: str = "") -> None:
         """Refuse a tree whose class folders are not those of a known dataset."""
         absent = sorted(set(names) - set(self.class_names))
         unknown = sorted(set(self.class_names) - set(names))
         if absent or unknown:
             raise DataError(
                 f"{self.path} is not {title} (class folders missing: {_some(absent)}; "
-                f"unknown: {_some(unknown)}); give the original archive or folder"
+                f"unknown: {_some(unknown)}); give the original archive or folder{hint}"
             )
+
+    def only_classes(self, names: tuple[str, ...]) -> "ImageTree":
+        """Return the tree without the class folders that are not named, and a note of them."""
+        kept = tuple(name for name in self.class_names if name in names)
+        left_out = sorted(set(self.class_names) - set(kept))
+        notes = (f"class folders left out: {_some(left_out)}",) if left_out else ()
+        label_of = {self.class_names.index(name): label for label, name in enumerate(kept)}
+        files = (
+            replace(file, label=label_of[file.label])
+            for file in self.files
+            if file.label in label_of
+        )
+        return replace(self, class_names=kept, files=tuple(files), notes=(*self.notes, *notes))
 
     def count_note(self, samples: int) -> tuple[str, ...]:
         """Return a note if the number of images is not the published one."""
@@ -347,21 +361,32 @@ class ImageTree:
 def open_tree(path: Path, limits: Limits | None = None) -> Iterator[ImageTree]:
     """Open a folder or archive of class folders; it stays open inside the `with` block."""
     limits = limits or Limits()
+    with open_container(path, limits) as container:
+        yield _arrange(path, container, limits)
+
+
+@contextmanager
+def open_container(path: Path, limits: Limits) -> Iterator[Container]:
+    """Open a folder or archive, whatever it holds; it stays open inside the `with` block."""
     with ExitStack() as stack:
         opener = _opener(path)
         with blame_file(str(path)):
             container = stack.enter_context(opener(path, limits))
-        yield _arrange(path, container, limits)
+        yield container
+
+
+def origin(path: Path) -> dict[str, str]:
+    """Describe a path for the records: name and, for a file, size and SHA-256."""
+    if path.is_dir():
+        return {"folder": path.resolve().name}
+    size_bytes = str(path.stat().st_size)
+    return {"file": path.name, "size_bytes": size_bytes, "sha256": file_sha256(path)}
 
 
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file's contents."""
     with blame_file(str(path)), open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _where(path: Path, member: str) -> str:
-    return str(path / member) if path.is_dir() else f"{path}!{member}"
 
 
 def _some(names: list[str]) -> str:
@@ -379,26 +404,26 @@ def _natural(name: str) -> tuple[list[str], str]:
     return words, name
 
 
-def _inner_parts(path: Path, member: str) -> tuple[str, ...]:
+def _inner_parts(container: Container, member: str) -> tuple[str, ...]:
     """Return the parts of a path inside the container; refuse one that leads out of an archive."""
-    if path.is_dir():
+    if container.where.endswith("/"):
         return PurePosixPath(member).parts
     inner = PurePosixPath(member.replace("\\", "/"))
     if inner.is_absolute() or ".." in inner.parts or re.match(r"[A-Za-z]:", member):
         raise DataError(
-            f"{_where(path, member)} points outside its archive; "
+            f"{container.where}{member} points outside its archive; "
             "do not use this archive, get it again from its publisher"
         )
     return inner.parts
 
 
-def _refuse_undecodable(path: Path, member: str) -> None:
+def _refuse_undecodable(where: str, member: str) -> None:
     """Refuse a name that is not UTF-8: records and figures could not hold it."""
     try:
         member.encode()
     except UnicodeEncodeError:
         shown = member.encode(errors="backslashreplace").decode()
-        raise DataError(f"{_where(path, shown)} has a name that is not UTF-8; rename it") from None
+        raise DataError(f"{where}{shown} has a name that is not UTF-8; rename it") from None
 
 
 def _is_hidden(parts: tuple[str, ...]) -> bool:
@@ -406,33 +431,33 @@ def _is_hidden(parts: tuple[str, ...]) -> bool:
     return any(part.startswith(".") or part == "__MACOSX" for part in parts)
 
 
-def _refuse_odd(path: Path, container: _Container) -> None:
+def _refuse_odd(container: Container) -> None:
     """Refuse what is no file: it could hang, have no end, or lead elsewhere."""
     for name, kind in container.odd.items():
         if _is_hidden(PurePosixPath(name).parts):
             continue
-        remedy = (
-            "remove it" if path.is_dir() else "pack the archive again with the files themselves"
-        )
-        raise DataError(f"{_where(path, name)} is {kind}, which is not read; {remedy}")
+        remedy = "pack the archive again with the files themselves"
+        if container.where.endswith("/"):
+            remedy = "remove it"
+        raise DataError(f"{container.where}{name} is {kind}, which is not read; {remedy}")
 
 
-def _refuse_large(path: Path, sizes: dict[str, int], limits: Limits) -> None:
+def _refuse_large(path: Path, where: str, sizes: dict[str, int], limits: Limits) -> None:
     """Refuse images that are too large, each or together, by the sizes they announce."""
     for name, size_bytes in sizes.items():
-        limits.require_image(_where(path, name), "has", size_bytes)
+        limits.require_image(where + name, "has", size_bytes)
     limits.require_total(str(path), "holds images of", sum(sizes.values()))
 
 
-def _arrange(path: Path, container: _Container, limits: Limits) -> ImageTree:
+def _arrange(path: Path, container: Container, limits: Limits) -> ImageTree:
     """Find the class folders and put their images in order."""
-    _refuse_odd(path, container)
-    parts_of = {name: _inner_parts(path, name) for name in container.files}
-    folders = {_inner_parts(path, name) for name in container.folders}
+    _refuse_odd(container)
+    parts_of = {name: _inner_parts(container, name) for name in container.files}
+    folders = {_inner_parts(container, name) for name in container.folders}
     folders |= {parts[:depth] for parts in parts_of.values() for depth in range(1, len(parts))}
     parts_of = {name: parts for name, parts in parts_of.items() if not _is_hidden(parts)}
     for parts in (*parts_of.values(), *folders):
-        _refuse_undecodable(path, "/".join(parts))
+        _refuse_undecodable(container.where, "/".join(parts))
 
     suffix_of = {name: PurePosixPath(name).suffix.lower() for name in parts_of}
     images = {name: parts for name, parts in parts_of.items() if suffix_of[name] in _IMAGES}
@@ -441,7 +466,7 @@ def _arrange(path: Path, container: _Container, limits: Limits) -> ImageTree:
         raise DataError(
             f"{path} holds no image in class folders; known images are {' '.join(sorted(_IMAGES))}"
         )
-    _refuse_large(path, {name: container.files[name] for name in images}, limits)
+    _refuse_large(path, container.where, {name: container.files[name] for name in images}, limits)
     root = _class_level([parts[:-1] for parts in images.values()])
     depth = len(root)
     beside = [name for name, parts in images.items() if len(parts) == depth + 1]
@@ -457,7 +482,7 @@ def _arrange(path: Path, container: _Container, limits: Limits) -> ImageTree:
     for class_name, members in by_class.items():
         if not members:
             raise DataError(
-                f"class folder {_where(path, '/'.join((*root, class_name)))} holds no image; "
+                f"class folder {container.where}{'/'.join((*root, class_name))} holds no image; "
                 "remove the folder or put its images there"
             )
     if len(classes) < 2:
@@ -483,7 +508,9 @@ def _arrange(path: Path, container: _Container, limits: Limits) -> ImageTree:
         for label, class_name in enumerate(classes)
         for member in sorted(by_class[class_name], key=_natural)
     )
-    return ImageTree(path, tuple(classes), tuple(files), tuple(notes), limits, container.read)
+    return ImageTree(
+        path, container.where, tuple(classes), tuple(files), tuple(notes), limits, container.read
+    )
 
 
 def _class_level(homes: list[tuple[str, ...]]) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ Zhu et al., "So2Sat LCZ42: A Benchmark Data Set for the Classification of Global
 Zones", IEEE Geoscience and Remote Sensing Magazine 8(3), 2020.
 """
 
-import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.data import hdf5
 from fedorbit.data.imagetree import blame_file
 from fedorbit.data.limits import Limits
 from fedorbit.data.stream import TEST, TRAIN, VALIDATION, Chunk, ImageStream
@@ -96,12 +96,7 @@ def open_stream(path: Path, *, limits: Limits | None = None) -> Iterator[ImageSt
 
 def _open_part(path: Path, stack: ExitStack, limits: Limits) -> _Part:
     """Open one file, check its two datasets and read its labels."""
-    import h5py  # slow to import: only who reads So2Sat waits for it
-
-    try:
-        file = stack.enter_context(h5py.File(path, "r"))
-    except OSError as error:
-        raise DataError(f"{path} is not a whole HDF5 file ({error}); get it again") from error
+    file = stack.enter_context(hdf5.open_file(path))
     patches = _dataset(file, path, "sen2", PATCH_SHAPE, limits)
     label = _dataset(file, path, "label", (ZONES,), limits)
     if len(patches) != len(label):
@@ -124,13 +119,7 @@ def _dataset(file: Any, path: Path, name: str, row_shape: tuple[int, ...], limit
 
     where = f"{path}: {name}"
     with blame_file(where):
-        link = file.get(name, getlink=True)
-        dataset = file.get(name) if isinstance(link, h5py.HardLink) else None
-        if link is not None and (dataset is None or _lies_elsewhere(dataset)):
-            raise DataError(
-                f"{where} is a link, or is kept in other files, which are not read; "
-                "give an original file"
-            )
+        dataset = hdf5.own_dataset(file, name, where)
         rows = f"[n, {', '.join(map(str, row_shape))}]"
         if not isinstance(dataset, h5py.Dataset):
             raise DataError(
@@ -145,23 +134,8 @@ def _dataset(file: Any, path: Path, name: str, row_shape: tuple[int, ...], limit
             )
         limits.require_files(where, "samples", len(dataset))
         limits.require_total(where, "announces", dataset.nbytes)
-        limits.require_image(where, "is kept in chunks that span", _chunk_bytes(dataset))
+        limits.require_image(where, "is kept in chunks that span", hdf5.chunk_bytes(dataset))
     return dataset
-
-
-def _lies_elsewhere(dataset: Any) -> bool:
-    """Return whether the values of a dataset lie in other files."""
-    import h5py
-
-    return isinstance(dataset, h5py.Dataset) and bool(dataset.external or dataset.is_virtual)
-
-
-def _chunk_bytes(dataset: Any) -> int:
-    """Return how much has to be in memory to read one chunk and the rows it is part of."""
-    if not dataset.chunks:
-        return 0
-    row = (max(pair) for pair in zip(dataset.chunks[1:], dataset.shape[1:], strict=True))
-    return math.prod((dataset.chunks[0], *row)) * int(dataset.dtype.itemsize)
 
 
 def _read(path: Path, name: str, dataset: Any, rows: slice) -> NDArray[Any]:

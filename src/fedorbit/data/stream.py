@@ -6,6 +6,7 @@ two stands an `ImageStream`, so that a dataset larger than memory passes through
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,15 @@ TRAIN, TEST, VALIDATION = 0, 1, 2
 """Codes of an official split."""
 
 
+Images = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.float32]
+"""Pixels in one of the types that train; nothing else is kept."""
+
+
 @dataclass(frozen=True)
 class Chunk:
     """Some consecutive samples. `images` is `[n, height, width, channels]`."""
 
-    images: NDArray[np.uint8] | NDArray[np.float32]
+    images: Images
     labels: NDArray[np.int64]
     latitude_deg: NDArray[np.float64] | None = None
     longitude_deg: NDArray[np.float64] | None = None
@@ -33,15 +38,19 @@ class ImageStream:
 
     `origin` says where the images came from (file name, checksum, generator settings …) and ends
     up in the cache's description. `notes` are remarks for the user, such as a missing sample.
+    `bands` names the channels where they have names; `title` is how tables call the dataset, if
+    not as its source is called.
     """
 
     samples: int
     image_shape: tuple[int, int, int]
-    dtype: np.dtype[np.uint8] | np.dtype[np.float32]
+    dtype: np.dtype[Any]
     class_names: tuple[str, ...]
     chunks: Iterator[Chunk]
     origin: dict[str, str]
     notes: tuple[str, ...] = ()
+    bands: tuple[str, ...] = ()
+    title: str = ""
 
     def check(self, chunk: Chunk, start: int) -> None:
         """Refuse a chunk, whose first sample is number `start`, that is not as announced."""

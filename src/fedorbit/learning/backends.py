@@ -1,6 +1,8 @@
 """What trains: the C kernel where it can, PyTorch otherwise."""
 
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from fedorbit.errors import ModelError
 from fedorbit.learning import kernel
@@ -13,10 +15,16 @@ Backend = Literal["kernel", "torch"]
 
 
 def resolve_backend(
-    asked: str, model: str, device: str, image_shape: tuple[int, int, int] | None = None
+    asked: str,
+    model: str,
+    device: str,
+    image_shape: tuple[int, int, int] | None = None,
+    image_type: np.dtype[Any] | None = None,
 ) -> Backend:
     """Decide between kernel and PyTorch; the two round differently, so a run keeps its choice."""
     obstacle = _obstacle(model, device, image_shape)
+    if not obstacle and image_shape is not None and image_type is not None:
+        obstacle = _refused_type(image_shape, image_type)
     if asked == "kernel" and obstacle:
         raise ModelError(f'engine.backend "kernel" cannot be used: {obstacle}; set it to "torch"')
     return "torch" if asked == "torch" or obstacle else "kernel"
@@ -50,3 +58,20 @@ def _obstacle(model: str, device: str, image_shape: tuple[int, int, int] | None)
     if image_shape is not None and (reason := kernel.unfit_reason(*image_shape)):
         return reason
     return kernel.unavailable_reason()
+
+
+def _refused_type(image_shape: tuple[int, int, int], image_type: np.dtype[Any]) -> str:
+    """Why the kernel does not take images of a type; empty if it does. One image is tried."""
+    tried = kernel.LenetKernel(*image_shape, 2)
+    try:
+        tried.evaluate(
+            np.zeros((1, *image_shape), image_type),
+            np.zeros(1, np.int64),
+            np.zeros(1, np.int64),
+            parameters=np.zeros(tried.parameters, np.float32),
+            scale=np.ones(image_shape[2], np.float32),
+            shift=np.zeros(image_shape[2], np.float32),
+        )
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return ""

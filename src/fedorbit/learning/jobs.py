@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.data.stream import Images
 from fedorbit.learning.augmentation import AS_THEY_ARE, Augmentation, Views
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules.base import Rule
@@ -86,7 +87,7 @@ class TrainingData:
     `parts` are the training samples of each satellite, `everything` all of them.
     """
 
-    images: NDArray[np.uint8] | NDArray[np.float32]
+    images: Images
     labels: NDArray[np.int64]
     scale: NDArray[np.float32]
     shift: NDArray[np.float32]
@@ -131,28 +132,30 @@ def seen_by(data: TrainingData, job: LocalJob, order: NDArray[np.int64], seed: i
 
 
 def standardisation(
-    images: NDArray[np.uint8] | NDArray[np.float32], samples: NDArray[np.int64]
+    images: Images, samples: NDArray[np.int64]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return scale and shift that give the samples mean 0 and deviation 1 per channel."""
     channels = images.shape[3]
     if len(samples) == 0:
         return np.ones(channels, dtype=np.float32), np.zeros(channels, dtype=np.float32)
-    moments = _moments_of_bytes if images.dtype == np.uint8 else _moments
+    moments = _moments_of_integers if images.dtype.kind == "u" else _moments
     mean, variance = moments(images, samples)
     # A constant channel carries nothing; it becomes 0 instead of a division by zero.
     deviation = np.where(variance > 1e-12, np.sqrt(variance), 1.0)
     return (1.0 / deviation).astype(np.float32), (-mean / deviation).astype(np.float32)
 
 
-def _moments_of_bytes(images: NDArray[Any], samples: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def _moments_of_integers(images: NDArray[Any], samples: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Mean and variance per channel, exact until the last division: all sums are of integers."""
+    # Types that just hold a square, and the sum of 64 of them.
+    squared, summed = (np.uint16, np.uint32) if images.dtype == np.uint8 else (np.uint32, np.uint64)
     total, squares = np.zeros((2, *images.shape[1:]), dtype=np.uint64)
     for begin in range(0, len(samples), 64):
         values = images[samples[begin : begin + 64]]
         total += values.sum(axis=0, dtype=np.uint32)
-        words = values.astype(np.uint16)
-        words *= words  # at most 255^2, which just fits
-        squares += words.sum(axis=0, dtype=np.uint32)
+        words: NDArray[Any] = values.astype(squared)
+        words *= words
+        squares += words.sum(axis=0, dtype=summed)
     count = len(samples) * images.shape[1] * images.shape[2]
     sums = [int(n) for n in total.sum(axis=(0, 1))]
     variance = [

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from fedorbit.data.bands import colours
 from fedorbit.data.cache import Dataset
 from fedorbit.data.partition import Partition
 from fedorbit.data.similarity import (
@@ -14,6 +15,7 @@ from fedorbit.data.similarity import (
     jensen_shannon_distances,
     similarity_coefficient,
 )
+from fedorbit.data.stream import Images
 from fedorbit.report import style
 
 SHEET_COLUMNS = 12
@@ -28,13 +30,14 @@ def contact_sheet(dataset: Dataset) -> Figure:
     """Show some images of every class, evenly spread over the dataset."""
     names = dataset.class_names[:MAX_SHEET_CLASSES]
     classes = len(names)
+    trio = colours(tuple(dataset.description.get("bands", ())))
     every = -(-max(dataset.images.shape[1:3]) // MAX_SHEET_SIDE)
     height, width = (-(-side // every) for side in dataset.images.shape[1:3])
     sheet = np.full((classes * (height + 2), SHEET_COLUMNS * (width + 2), 3), 255, dtype=np.uint8)
     for label in range(classes):
         members = np.flatnonzero(dataset.labels == label)
         spread = np.linspace(0, len(members) - 1, min(SHEET_COLUMNS, len(members))).astype(int)
-        pictures = displayable(dataset.images[members[spread], ::every, ::every])
+        pictures = displayable(dataset.images[members[spread], ::every, ::every], trio)
         for column, picture in enumerate(pictures):
             y, x = label * (height + 2), column * (width + 2)
             sheet[y : y + height, x : x + width] = picture
@@ -58,18 +61,21 @@ def contact_sheet(dataset: Dataset) -> Figure:
     return figure
 
 
-def displayable(images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.uint8]:
+def displayable(images: Images, trio: tuple[int, ...] | None = None) -> NDArray[np.uint8]:
     """Turn images `[n, height, width, channels]` into RGB, whatever their channels.
 
-    Three uint8 channels are colours already. Of more channels, Sentinel-2's order is assumed
-    (blue, green, red first); values other than uint8 are stretched between their percentiles.
+    `trio` is where red, green and blue are. Without it, three channels are colours already, and of
+    more, So2Sat's order is assumed (blue, green, red first). Values other than uint8 are stretched
+    between their percentiles.
     """
     channels = images.shape[3]
-    colours = images if channels == 3 else images[..., [2, 1, 0] if channels > 3 else [0, 0, 0]]
-    if colours.dtype == np.uint8:
-        return colours.astype(np.uint8)
-    low, high = np.percentile(colours, (1, 99)) if colours.size else (0.0, 1.0)
-    stretched = (colours - low) / max(high - low, 1e-12)
+    if trio is None:
+        trio = (0, 1, 2) if channels == 3 else (2, 1, 0) if channels > 3 else (0, 0, 0)
+    shown = images[..., trio]
+    if shown.dtype == np.uint8:
+        return shown.astype(np.uint8)
+    low, high = np.percentile(shown, (1, 99)) if shown.size else (0.0, 1.0)
+    stretched = (shown - low) / max(high - low, 1e-12)
     return (255.0 * np.clip(stretched, 0.0, 1.0)).astype(np.uint8)
 
 

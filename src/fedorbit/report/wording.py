@@ -1,5 +1,6 @@
 """Settings and figures in words, for tables, captions and those who cannot see a chart."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -55,7 +56,12 @@ def figures_in_words(rows: Sequence[HeadlineRow], key: str, unit: str) -> str:
 
 def _dataset(setting: Setting) -> str:
     name = setting.run.config.get("data", {}).get("name")
-    return {"eurosat": "EuroSAT", "so2sat": "So2Sat", "resisc45": "RESISC45"}.get(name, str(name))
+    if part := re.fullmatch(r"resisc45-(\d+)", str(name)):  # a part of the classes
+        return f"RESISC45 ({part[1]} classes)"
+    return {
+        "eurosat": "EuroSAT", "eurosat-ms": "EuroSAT (multispectral)", "so2sat": "So2Sat",
+        "resisc45": "RESISC45", "cifar10": "CIFAR-10", "mnist": "MNIST",
+    }.get(name, str(name))  # fmt: skip
 
 
 def _share(config: Mapping[str, Any]) -> str:

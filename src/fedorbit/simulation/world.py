@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,10 @@ from fedorbit.build import (
 from fedorbit.cluster import ray_cluster
 from fedorbit.config import Config
 from fedorbit.data.cache import Dataset
+from fedorbit.data.memory import in_memory
 from fedorbit.data.partition import Partition
 from fedorbit.data.rehearsal import deal_like
+from fedorbit.data.stream import Images
 from fedorbit.errors import ConfigError, RunError
 from fedorbit.fleet import (
     BYTES_PER_PARAMETER,
@@ -119,7 +121,8 @@ class World:
     def backend(self) -> Backend:
         """What trains, as the configuration says and this machine can."""
         engine = self.config.engine
-        return resolve_backend(engine.backend, self.spec.name, engine.device, self.spec.image_shape)
+        shape, dtype = self.spec.image_shape, self.data.images.dtype
+        return resolve_backend(engine.backend, self.spec.name, engine.device, shape, dtype)
 
     def trainer(self) -> Trainer:
         """Return the trainer of the backend."""
@@ -282,9 +285,10 @@ def build_world(
         unlinked_orbits = orbits_without_ring(config, constellation, progress)
         warn_of_missing_links(unlinked_orbits, constellation.orbits)
     everything = np.sort(np.concatenate(partition.train))
-    scale, shift = standardisation(dataset.images, everything)
+    images = _images(config, dataset, partition)
+    scale, shift = standardisation(images, everything)
     data = TrainingData(
-        images=_images(config, dataset),
+        images=images,
         labels=dataset.labels,
         scale=scale,
         shift=shift,
@@ -396,12 +400,14 @@ def _as_trained(data: TrainingData, config: Config, classes: int) -> TrainingDat
     return replace(data, augmentation=augmentation, log_priors=priors)
 
 
-def _images(config: Config, dataset: Dataset) -> Any:
-    """Whole in memory where they are trained on: batches are gathered at random from them.
+def _images(config: Config, dataset: Dataset, partition: Partition) -> Images:
+    """In memory where they are trained on: batches are gathered at random from them.
 
     An engine that sends them to a cluster reads them once, and leaves them on disk.
     """
-    return np.asarray(dataset.images) if config.engine.kind == "ray" else dataset.images.copy()
+    if config.engine.kind == "ray":
+        return cast(Images, np.asarray(dataset.images))
+    return in_memory(dataset.images, np.concatenate([*partition.train, *partition.test]))
 
 
 def _pools(partition: Partition, activity: Activity) -> list[NDArray[np.int64]]:
