@@ -202,6 +202,6 @@ class CtrlC:
 sys.meta_path.insert(0, CtrlC())
 {begin}
 """
-    line = [sys.executable, "-c", code, "--version"]
+    line = [sys.executable, "-c", code, "config", "list"]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "fedorbit: stopped by SIGINT\n")

@@ -13,12 +13,13 @@ from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from fedorbit import __version__
-from fedorbit.cli import EXIT_INTERRUPTED, config, data, doctor, orbits, report, run, study
-from fedorbit.cli.app import App
+from fedorbit.cli import EXIT_INTERRUPTED
+from fedorbit.cli.app import App, LaterCommand
 from fedorbit.cli.output import complain, stderr
-from fedorbit.errors import FedOrbitError, os_sentence
+from fedorbit.errors import INSTALL_TORCH, FedOrbitError, os_sentence
 from fedorbit.stopping import first_stop
 
 EXIT_BUG, EXIT_BAD_INPUT = 1, 2
@@ -36,18 +37,23 @@ app = App(
     "fedorbit config show paper > my.toml  [dim]a file to change[/dim]\n\n"
     "fedorbit doctor  [dim]who trains on this machine, and what is missing[/dim]",
 )
-app.command()(run.run)
-app.command()(run.methods)
-app.command()(orbits.orbits)
-app.command()(report.report)
-app.command()(doctor.doctor)
-app.add_typer(data.app, name="data")
-app.add_typer(study.app, name="study")
-app.add_typer(config.app, name="config")
+COMMANDS = {
+    "run": "Train a constellation and compare methods.",
+    "methods": "List the methods and their parameters.",
+    "orbits": "Show a constellation: which orbits are in view when, gaps, and every contact.",
+    "report": "Make one self-contained HTML page of runs or a study.",
+    "doctor": "Check the installation: backend, hardware, extras, datasets.",
+    "data": "Fetch, prepare and inspect images; deal them to satellites.",
+    "study": "Run studies: grids of runs, and their tables.",
+    "config": "See presets and settings.",
+}
+"""The command of each module here, in the help's order: none is imported before it is called."""
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from fedorbit import __version__
+
         typer.echo(f"fedorbit {__version__}")
         raise typer.Exit
 
@@ -71,6 +77,15 @@ def _root(
     """
 
 
+def command_line() -> TyperGroup:
+    """Return all commands as one group."""
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    for name, summary in COMMANDS.items():
+        group.add_command(LaterCommand(name, help=summary, rich_markup_mode="rich"))
+    return group
+
+
 def execute(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -80,7 +95,7 @@ def execute(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # `?` for what the terminal cannot show
     warnings.showwarning = _show_warning
     try:
-        code = app(
+        code = command_line()(
             [a for a in arguments if a != "--debug"], prog_name="fedorbit", standalone_mode=False
         )
         stop = first_stop()
@@ -99,6 +114,9 @@ def execute(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         code = _report(error, os_sentence(error), EXIT_BAD_INPUT, debug)
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+            message = f"this needs PyTorch, which is not installed: {INSTALL_TORCH}"
+            return _report(error, message, EXIT_BAD_INPUT, debug)
         message = f"internal error, {type(error).__name__}: {error}; --debug shows where"
         code = _report(error, message, EXIT_BUG, debug)
     return code or 0

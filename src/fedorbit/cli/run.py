@@ -1,4 +1,4 @@
-"""`fedorbit run` and `fedorbit methods`: train a constellation."""
+"""`fedorbit run`: train a constellation."""
 
 import shlex
 from enum import StrEnum
@@ -160,37 +160,6 @@ def run(
     print_files([result.folder / "accuracy.png", *(r.folder for r in result.runs)])
 
 
-def methods(as_json: AsJson = False) -> None:
-    """List the methods and their parameters.
-
-    Set them in a file under [bold]\\[methods.NAME][/bold], or with -o methods.NAME.KEY=VALUE.
-
-    [bold]Example[/bold]
-
-    fedorbit methods
-    """
-    from fedorbit.methods import METHODS
-
-    if as_json:
-        print_json({"methods": {name: _method_row(cls) for name, cls in METHODS.items()}})
-        return
-    table = Table(
-        "Methods",
-        [
-            Column("method", left=True),
-            Column("parameter", left=True),
-            Column("default"),
-            Column("meaning", text=True),
-        ],
-    )
-    for name, cls in METHODS.items():
-        row = _method_row(cls)
-        table.add_row(name, "", "", row["description"], style="bold")
-        for key, parameter in row["parameters"].items():
-            table.add_row("", key, str(parameter["default"]), parameter["description"])
-    table.print()
-
-
 class RichRunProgress:
     """A line per method: rounds, time left, accuracy, spread, and who is in view."""
 
@@ -330,13 +299,3 @@ def _json_row(summary: dict[str, Any], folder: Path) -> dict[str, Any]:
     told = {"beta": summary["similarity"], **summary}
     hardware: dict[str, Any] = {key: told[key] for key in ("onboard", "service") if key in told}
     return {**{key: told.get(key) for key in JSON_KEYS}, **hardware, "folder": str(folder)}
-
-
-def _method_row(method: Any) -> dict[str, Any]:
-    return {
-        "description": (method.__doc__ or "").strip().split("\n")[0],
-        "parameters": {
-            field.alias or key: {"default": field.default, "description": field.description or ""}
-            for key, field in method.model_fields.items()
-        },
-    }
