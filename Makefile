@@ -43,6 +43,7 @@ demo: .venv/installed
 	$(BIN)/fedorbit data partition quickstart --out demo/partition
 	$(BIN)/fedorbit run --out demo/run
 	$(BIN)/fedorbit report demo/run --out demo/report.html
+	@echo "Now open demo/report.html in a browser."
 
 test: .venv/installed-test
 	sh scripts/install-chromium.sh

@@ -23,6 +23,14 @@ from fedorbit.errors import INSTALL_TORCH, FedOrbitError, os_sentence
 from fedorbit.stopping import first_stop
 
 EXIT_BUG, EXIT_BAD_INPUT = 1, 2
+WORDING = {
+    "Value error, ": "",
+    "Input should be greater than or equal to": "must be at least",
+    "Input should be a valid integer, unable to parse string as an integer": "must be an integer",
+    "Input should be a valid number, unable to parse string as a number": "must be a number",
+    "Input should be ": "must be ",
+}
+"""How pydantic says what is wrong with an option, and how this program does."""
 
 app = App(
     name="fedorbit",
@@ -31,11 +39,12 @@ app = App(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="[bold]First steps[/bold]\n\n"
-    "fedorbit orbits  [dim]the paper's constellation and its contacts[/dim]\n\n"
+    "fedorbit orbits  [dim]a constellation, its contacts and links[/dim]\n\n"
     "fedorbit data partition  [dim]deal synthetic images to its satellites[/dim]\n\n"
-    "fedorbit run  [dim]train three methods on them, in two minutes[/dim]\n\n"
+    "fedorbit run  [dim]train three methods on them, in a minute or two[/dim]\n\n"
+    "fedorbit report runs/1  [dim]a page of what was trained, to open in a browser[/dim]\n\n"
     "fedorbit config show paper > my.toml  [dim]a file to change[/dim]\n\n"
-    "fedorbit doctor  [dim]who trains on this machine, and what is missing[/dim]",
+    "fedorbit doctor  [dim]what trains on this machine, and what is missing[/dim]",
 )
 COMMANDS = {
     "run": "Train a constellation and compare methods.",
@@ -134,6 +143,8 @@ def _sentence(error: FedOrbitError | typer.TyperException) -> str:
     if isinstance(error, FedOrbitError):
         return str(error)
     message = error.format_message().rstrip(".")
+    for theirs, ours in WORDING.items():
+        message = message.replace(theirs, ours)
     context = getattr(error, "ctx", None)
     return f"{message} (see {context.command_path} --help)" if message and context else message
 
