@@ -102,3 +102,19 @@ def test_completion_of_sources_and_datasets(process, fedorbit) -> None:
     small = ("-o", "data.synthetic.samples=50", "-o", "data.synthetic.size=8")
     name = json.loads(fedorbit("data", "partition", *small, "--json").stdout)["dataset"]
     assert completions(process, "fedorbit data inspect s") == [name, "synthetic"]
+
+
+def test_completion_of_methods_and_settings(process) -> None:
+    assert completions(process, "fedorbit run -m fedo") == ["fedorbit"]
+    links = ["run.links=ideal", "run.links=causal", "run.links=physical"]
+    assert completions(process, "fedorbit run -o run.li") == links
+    assert completions(process, "fedorbit run -o run.links=p") == links[2:]
+    assert completions(process, "fedorbit study run ablation -o constellation.kind=") == [
+        "constellation.kind=walker",
+        "constellation.kind=elements",
+    ]
+    assert completions(process, "fedorbit run -o methods.fedorbit.rho") == [
+        "methods.fedorbit.rho=0.95"
+    ]
+    assert "training.batch=" in completions(process, "fedorbit orbits -o tr")
+    assert completions(process, "fedorbit run -o nothing.here=") == []

@@ -25,7 +25,7 @@ def complete_override(incomplete: str) -> list[str]:
     if len(keys) > 1:
         return [f"{key}=" for key in keys]
     key = keys[0] if keys else incomplete.partition("=")[0]
-    offered = [f"{key}={value}" for value in settings.get(key, [""])]
+    offered = [f"{key}={value}" for value in settings.get(key, [])]
     return [text for text in offered if text.startswith(incomplete)]
 
 
