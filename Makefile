@@ -8,13 +8,14 @@
 #   make chaos     runs and studies that are killed and resumed; KILLS=100 SEED=0
 #   make figures   draw the pictures in the README and docs again
 #   make lock      write constraints.txt and requirements/ anew from the newest releases
+#   make wheels    write dist/ as it is released; in the manylinux_2_28 container for PyPI
 #   make clean     remove .venv and everything that was built
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test bench bench-ray fuzz chaos figures lock clean
+.PHONY: help demo test bench bench-ray fuzz chaos figures lock wheels clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -42,6 +43,7 @@ demo: .venv/installed
 	$(BIN)/fedorbit data partition quickstart --out demo/partition
 	$(BIN)/fedorbit run --out demo/run
 	$(BIN)/fedorbit report demo/run --out demo/report.html
+	@echo "Now open demo/report.html in a browser."
 
 test: .venv/installed-test
 	sh scripts/install-chromium.sh
@@ -87,5 +89,8 @@ lock:
 	PYTHON=$(PYTHON) sh scripts/lock.sh
 	PYTHON=$(PYTHON) sh scripts/hashes.sh
 
+wheels:
+	PYTHON=$(PYTHON) sh scripts/wheels.sh
+
 clean:
-	rm -rf .venv demo build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -45,6 +45,10 @@ epochs = 1
 [run]
 method = ["fedorbit", "ditto"]
 rounds = 6
+links = "ideal"
+
+[network]
+isl = "assumed"
 
 [engine]
 checkpoint_every = 2
@@ -95,6 +99,8 @@ schedule.rounds = {horizon}
 data.synthetic = {{ classes = 4, samples = {samples}, size = 16 }}
 training.epochs = 1
 run.rounds = {rounds}
+run.links = "ideal"
+network.isl = "assumed"
 engine.checkpoint_every = {every}
 
 [common]

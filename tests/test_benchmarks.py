@@ -37,6 +37,7 @@ TINY = [
     "data.synthetic.size=16",
     "training.epochs=1",
     "run.rounds=1",
+    "run.links=ideal",
 ]
 LIBRARIES = {"alternating", "plain_pytorch", "workload"}
 """Modules that the scripts import, and that no user runs."""

@@ -6,6 +6,8 @@ from fedorbit.build import (
     build_constellation,
     build_hardware,
     build_partition,
+    build_plan,
+    build_schedule,
     build_split,
     has_rates,
     image_shape,
@@ -173,3 +175,11 @@ def test_a_share_of_the_images() -> None:
     assert len(part.test) == pytest.approx(0.3 * len(all_of_it.test), abs=5)
     again = build_split(load_config("quickstart", []), dataset)
     np.testing.assert_array_equal(again.train, all_of_it.train)
+
+
+def test_in_the_quickstart_nothing_moves_without_a_link_and_every_orbit_is_seen() -> None:
+    config = load_config("quickstart")
+    assert config.is_routed
+    constellation = build_constellation(config)
+    schedule = build_schedule(config, constellation, build_plan(config, constellation))
+    assert schedule.visible[: config.run.rounds].any(axis=0).all()

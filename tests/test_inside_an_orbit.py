@@ -13,6 +13,7 @@ SMALL = [
     "partition.scheme=pathological",
     "training.epochs=1",
     "methods.fedorbit.intra_rounds=1",
+    "run.links=ideal",
 ]
 
 

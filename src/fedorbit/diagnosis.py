@@ -16,7 +16,7 @@ import numpy as np
 from fedorbit import __version__
 from fedorbit.data import catalog
 from fedorbit.data.cache import cache_root, downloads_root, prepared_names
-from fedorbit.errors import DataError, one_line
+from fedorbit.errors import INSTALL_TORCH, DataError, one_line
 from fedorbit.learning import kernel
 from fedorbit.machine import Machine, read_machine
 
@@ -85,7 +85,7 @@ def _training(torch_error: str) -> Iterator[Finding]:
             None,
             f"none: PyTorch cannot be used ({torch_error})",
             "problem",
-            "install PyTorch again: pip install --force-reinstall -c constraints.txt torch",
+            f"install PyTorch: {INSTALL_TORCH}",
         )
     elif reason:
         text = f"PyTorch, because there is no kernel: {reason.partition(';')[0]}"

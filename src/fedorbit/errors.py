@@ -12,6 +12,7 @@ from collections.abc import Iterable
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """Errors of a write for which there is no room, or none within a limit."""
 LONGEST_LINE = 200
+INSTALL_TORCH = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
 
 
 def closest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:

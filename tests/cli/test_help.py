@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 from typer.core import TyperGroup
-from typer.main import get_group
 
 from fedorbit import __version__
-from fedorbit.cli.commands import app
+from fedorbit.cli.app import LaterCommand
+from fedorbit.cli.commands import command_line
 
 
 def commands(group: TyperGroup, *path: str) -> Iterator[tuple[str, ...]]:
     """Every command of the command line, as words."""
-    for name, command in group.commands.items():
+    for name, later in group.commands.items():
+        command = later.load() if isinstance(later, LaterCommand) else later
         if isinstance(command, TyperGroup):
             yield from commands(command, *path, name)
         else:
@@ -26,11 +27,16 @@ def test_version_and_help(fedorbit) -> None:
     assert "fedorbit orbits" in fedorbit("--help").stdout
 
 
-@pytest.mark.parametrize("command", [*commands(get_group(app))], ids=" ".join)
+@pytest.mark.parametrize("command", [*commands(command_line())], ids=" ".join)
 def test_every_command_has_json_and_examples_in_its_help(fedorbit, command) -> None:
     text = fedorbit(*command, "--help").stdout
     assert "--json" in text
     assert f"fedorbit {' '.join(command)}" in text.partition("Example")[2]
+
+
+@pytest.mark.parametrize("later", command_line().commands.values(), ids=lambda later: later.name)
+def test_the_list_of_commands_has_the_first_paragraph_of_each(later: LaterCommand) -> None:
+    assert later.help == later.load().help.partition("\n\n")[0]
 
 
 @pytest.mark.parametrize(
@@ -96,3 +102,19 @@ def test_completion_of_sources_and_datasets(process, fedorbit) -> None:
     small = ("-o", "data.synthetic.samples=50", "-o", "data.synthetic.size=8")
     name = json.loads(fedorbit("data", "partition", *small, "--json").stdout)["dataset"]
     assert completions(process, "fedorbit data inspect s") == [name, "synthetic"]
+
+
+def test_completion_of_methods_and_settings(process) -> None:
+    assert completions(process, "fedorbit run -m fedo") == ["fedorbit"]
+    links = ["run.links=ideal", "run.links=causal", "run.links=physical"]
+    assert completions(process, "fedorbit run -o run.li") == links
+    assert completions(process, "fedorbit run -o run.links=p") == links[2:]
+    assert completions(process, "fedorbit study run ablation -o constellation.kind=") == [
+        "constellation.kind=walker",
+        "constellation.kind=elements",
+    ]
+    assert completions(process, "fedorbit run -o methods.fedorbit.rho") == [
+        "methods.fedorbit.rho=0.95"
+    ]
+    assert "training.batch=" in completions(process, "fedorbit orbits -o tr")
+    assert completions(process, "fedorbit run -o nothing.here=") == []

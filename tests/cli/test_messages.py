@@ -202,6 +202,19 @@ class CtrlC:
 sys.meta_path.insert(0, CtrlC())
 {begin}
 """
-    line = [sys.executable, "-c", code, "--version"]
+    line = [sys.executable, "-c", code, "config", "list"]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "fedorbit: stopped by SIGINT\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("study run x --jobs 0", "Invalid value for '--jobs' / '-j': must be at least 1"),
+        ("orbits --contacts x", "Invalid value for '--contacts': must be an integer"),
+        ("run --track x", "Invalid value for '--track': 'x' is not one of 'tensorboard', 'mlflow'"),
+    ],
+)
+def test_options_with_wrong_values(fedorbit, arguments: str, sentence: str) -> None:
+    done = fedorbit(*arguments.split(), code=2)
+    assert one_sentence(done).partition(" (see")[0] == sentence

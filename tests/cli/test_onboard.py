@@ -47,7 +47,7 @@ def test_a_run_says_what_was_cut(capsys, monkeypatch) -> None:
 def test_a_run_tells_of_its_hardware_in_json(fedorbit) -> None:
     small = ["constellation.planes=2", "constellation.satellites_per_plane=2", "run.rounds=2",
              "data.synthetic.samples=60", "data.synthetic.size=16", "training.epochs=1",
-             "schedule.rounds=60"]  # fmt: skip
+             "schedule.rounds=60", "run.links=ideal"]  # fmt: skip
     hardware = ["onboard.samples_per_s=5", "link_rates.to_ground_mbps=1"]
     given = [part for change in (*small, *hardware) for part in ("-o", change)]
     [run] = json.loads(fedorbit("run", "-m", "fedorbit", *given, "--json").stdout)["runs"]

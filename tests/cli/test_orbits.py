@@ -25,7 +25,7 @@ def test_orbits_json_has_the_papers_figures(process) -> None:
 
 
 def test_orbits_tables(fedorbit) -> None:
-    text = fedorbit("orbits", "--contacts", "3").stdout
+    text = fedorbit("orbits", "paper", "--contacts", "3").stdout
     assert "20 satellites in 5 orbits, 1 ground station, 400 rounds of 5 min (33.3 h)" in text
     assert "No orbit in view in 187 rounds (46.8 %), at most 4 in a row" in text
     assert "First 3 of 147 contacts" in text
@@ -33,7 +33,7 @@ def test_orbits_tables(fedorbit) -> None:
 
 
 def test_orbits_writes_figures_and_tables(fedorbit, tmp_path: Path) -> None:
-    document = json.loads(fedorbit("orbits", "--out", "figures", "--json").stdout)
+    document = json.loads(fedorbit("orbits", "paper", "--out", "figures", "--json").stdout)
     folder = tmp_path / "figures"
     assert sorted(f.name for f in folder.iterdir()) == [
         "contacts.csv",
@@ -63,7 +63,7 @@ def test_orbits_writes_figures_and_tables(fedorbit, tmp_path: Path) -> None:
 
 def test_figures_are_the_same_bytes_every_time(fedorbit, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        fedorbit("orbits", "--out", name, "--json")
+        fedorbit("orbits", "paper", "--out", name, "--json")
     for file in (tmp_path / "a").iterdir():
         if file.suffix in (".png", ".svg", ".csv"):
             assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes(), file.name
@@ -135,7 +135,7 @@ def test_many_orbits_are_shown_in_groups(fedorbit) -> None:
 def test_times_in_utc_whatever_the_offset_of_the_start(fedorbit) -> None:
     starts = ["2026-03-01T00:30:00Z", "2026-03-01T00:30:00", "2026-02-28T19:00:00-05:30"]
     documents = [
-        json.loads(fedorbit("orbits", "-o", f"schedule.start={start}", "--json").stdout)
+        json.loads(fedorbit("orbits", "paper", "-o", f"schedule.start={start}", "--json").stdout)
         for start in starts
     ]
     assert documents[0]["start_utc"] == "2026-03-01T00:30:00+00:00"
@@ -156,17 +156,17 @@ def test_a_naive_start_with_element_sets(fedorbit, tmp_path: Path) -> None:
 
 
 def test_a_plan_is_written_and_drives_the_same_tables(fedorbit, tmp_path: Path) -> None:
-    computed = json.loads(fedorbit("orbits", "--json", "--plan", "plans/plan.csv").stdout)
+    computed = json.loads(fedorbit("orbits", "paper", "--json", "--plan", "plans/plan.csv").stdout)
     assert computed["files"] == ["plans/plan.csv"]
     assert computed["passes"] == [40, 28, 21, 23, 35] and computed["passes_per_station"] == [147]
     given = ("-o", "schedule.plan=plans/plan.csv")
-    read = json.loads(fedorbit("orbits", *given, "--json", "--plan", "again.csv").stdout)
+    read = json.loads(fedorbit("orbits", "paper", *given, "--json", "--plan", "again.csv").stdout)
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "plans/plan.csv").read_bytes()
     unknown = {"culmination_s": None, "max_elevation_deg": None}
     for row in computed["contact_list"]:
         row.update(unknown)
     assert read == {**computed, "files": ["again.csv"]}
-    text = fedorbit("orbits", *given, "--contacts", "2", "--out", "figures").stdout
+    text = fedorbit("orbits", "paper", *given, "--contacts", "2", "--out", "figures").stdout
     assert "First 2 of 147 contacts" in text and "culmination" not in text
     assert len((tmp_path / "figures" / "contacts.csv").read_text().splitlines()) == 148
 
@@ -174,7 +174,9 @@ def test_a_plan_is_written_and_drives_the_same_tables(fedorbit, tmp_path: Path) 
 def test_a_plan_of_an_operator_is_shown_as_it_is(fedorbit, tmp_path: Path) -> None:
     plan = "node_a,node_b,begin_s,end_s\nsat 0.1,London,0,610\nsat 0.2,London,3000,3300\n"
     (tmp_path / "plan.csv").write_text(plan)
-    document = json.loads(fedorbit("orbits", "-o", "schedule.plan=plan.csv", "--json").stdout)
+    document = json.loads(
+        fedorbit("orbits", "paper", "-o", "schedule.plan=plan.csv", "--json").stdout
+    )
     assert document["visible_rounds"] == [4, 0, 0, 0, 0]  # at 0, 300, 600 and 3000 s
     assert document["longest_gap_rounds"] == 400
     assert document["passes"] == [2, 0, 0, 0, 0] and document["contact_s"] == 910.0
@@ -182,8 +184,8 @@ def test_a_plan_of_an_operator_is_shown_as_it_is(fedorbit, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["plan.ion", "plan.hdtn.json", "plan.json"])
 def test_plans_of_other_formats(fedorbit, name: str) -> None:
-    fedorbit("orbits", "--plan", name)
-    again = json.loads(fedorbit("orbits", "-o", f"schedule.plan={name}", "--json").stdout)
+    fedorbit("orbits", "paper", "--plan", name)
+    again = json.loads(fedorbit("orbits", "paper", "-o", f"schedule.plan={name}", "--json").stdout)
     assert again["contacts"] == 147
     assert again["contact_s"] == pytest.approx(64_260, abs=300)
     ranges_km = [row["range_km"] for row in again["contact_list"]]
@@ -191,16 +193,18 @@ def test_plans_of_other_formats(fedorbit, name: str) -> None:
         assert 550.0 < min(ranges_km) < max(ranges_km) < 2000.0
     else:  # whole light seconds say nothing about kilometres
         assert set(ranges_km) == {None}
-    fedorbit("orbits", "-o", f"schedule.plan={name}", "--out", "out", "--plan", "again.csv")
+    fedorbit(
+        "orbits", "paper", "-o", f"schedule.plan={name}", "--out", "out", "--plan", "again.csv"
+    )
 
 
 def test_mistakes_with_plans_get_one_sentence(fedorbit, tmp_path: Path) -> None:
-    told = one_sentence(fedorbit("orbits", "--plan", "plan.xls", code=2))
+    told = one_sentence(fedorbit("orbits", "paper", "--plan", "plan.xls", code=2))
     assert "a contact plan is written as .csv, .json" in told and "plan.xls" in told
-    told = one_sentence(fedorbit("orbits", "-o", "schedule.plan=none.csv", code=2))
+    told = one_sentence(fedorbit("orbits", "paper", "-o", "schedule.plan=none.csv", code=2))
     assert "contact plan none.csv does not exist; set schedule.plan to a file" in told
     (tmp_path / "plan.csv").write_text("node_a,node_b,begin_s,end_s\n0,Paris,1,2\n")
-    told = one_sentence(fedorbit("orbits", "-o", "schedule.plan=plan.csv", code=2))
+    told = one_sentence(fedorbit("orbits", "paper", "-o", "schedule.plan=plan.csv", code=2))
     assert "plan.csv, line 2: node_b names no satellite or station, got 'Paris'" in told
 
 
@@ -210,7 +214,7 @@ def test_several_places_are_counted_by_role_and_listed(fedorbit) -> None:
         'stations=[{name="London", latitude_deg=51.0, longitude_deg=-0.1}, '
         f"{{{hap}, min_elevation_deg=-3.2}}]"
     )
-    text = fedorbit("orbits", "-o", stations, "--contacts", "0").stdout
+    text = fedorbit("orbits", "paper", "-o", stations, "--contacts", "0").stdout
     assert "1 ground station and 1 platform" in text
     rows = [line.split() for line in text.splitlines()]
     assert ["London", "ground", "0", "km", "10°", "147", "7.3", "min"] in rows
@@ -218,7 +222,7 @@ def test_several_places_are_counted_by_role_and_listed(fedorbit) -> None:
 
 
 def test_orbits_writes_czml(fedorbit, tmp_path: Path) -> None:
-    short = ("orbits", "-o", "schedule.rounds=24", "--czml", "out/fleet.czml")
+    short = ("orbits", "paper", "-o", "schedule.rounds=24", "--czml", "out/fleet.czml")
     text = fedorbit(*short).stdout
     assert "Wrote out/fleet.czml" in text
     assert "The CZML document has 2.0 h, a position every 60 s." in text
@@ -239,20 +243,20 @@ def test_wrong_czml_options_are_refused_before_anything_is_computed(fedorbit) ->
 
 
 def test_orbits_says_whether_satellites_of_an_orbit_see_each_other(fedorbit) -> None:
-    text = " ".join(fedorbit("orbits", "--contacts", "0").stdout.split())
+    text = " ".join(fedorbit("orbits", "paper", "--contacts", "0").stdout.split())
     assert (
         "Satellites of an orbit never see each other: 4 at 550 km are 90° apart, "
         "a permanent ring needs 9 (42.5°)."
     ) in text
     assert "--links adds" in text and "Delays" not in text
-    document = json.loads(fedorbit("orbits", "--json").stdout)
+    document = json.loads(fedorbit("orbits", "paper", "--json").stdout)
     assert [ring["neighbours"] for ring in document["rings"]] == ["never"] * 5
     assert document["rings"][3]["orbit"] == 3 and document["rings"][3]["needed"] == 9
     assert "links" not in document and "delays" not in document
 
 
 def test_orbits_with_links_has_the_reference_numbers(fedorbit, tmp_path: Path) -> None:
-    options = ("orbits", "--links", "--contacts", "3")
+    options = ("orbits", "paper", "--links", "--contacts", "3")
     rows = [line.split() for line in fedorbit(*options).stdout.splitlines()]
     assert ["in", "plane", "0", "30", "0", "0", *["-"] * 3, "0.0", "-"] in rows
     assert [
@@ -291,13 +295,24 @@ def test_orbits_with_links_has_the_reference_numbers(fedorbit, tmp_path: Path) -
 
 
 def test_links_leave_the_contacts_with_stations_as_they_are(fedorbit) -> None:
-    alone = json.loads(fedorbit("orbits", "--json", "--contacts", "147").stdout)
-    linked = json.loads(fedorbit("orbits", "--json", "--contacts", "147", "--links").stdout)
+    alone = json.loads(fedorbit("orbits", "paper", "--json", "--contacts", "147").stdout)
+    linked = json.loads(
+        fedorbit("orbits", "paper", "--json", "--contacts", "147", "--links").stdout
+    )
     assert {key: linked[key] for key in alone} == alone
 
 
 def test_plans_and_czml_have_the_links_that_are_configured(fedorbit, tmp_path: Path) -> None:
-    short = ("orbits", "-o", "schedule.rounds=24", "--plan", "plan.csv", "--czml", "a.czml")
+    short = (
+        "orbits",
+        "paper",
+        "-o",
+        "schedule.rounds=24",
+        "--plan",
+        "plan.csv",
+        "--czml",
+        "a.czml",
+    )
 
     def kinds() -> list[str]:
         with (tmp_path / "plan.csv").open() as file:
@@ -316,7 +331,7 @@ def test_plans_and_czml_have_the_links_that_are_configured(fedorbit, tmp_path: P
     assert sum("place/0" not in line for line in lines()) == cross["pairs"]
     # The plan drives the same numbers; delays end where it does.
     given = ("-o", "schedule.rounds=24", "-o", "schedule.plan=plan.csv", "--links", "--json")
-    read = json.loads(fedorbit("orbits", *given).stdout)
+    read = json.loads(fedorbit("orbits", "paper", *given).stdout)
     assert read["links"] == document["links"]
     assert read["delays"]["direct"]["all_to_all"]["unreached"] > 0.0
 
@@ -333,7 +348,7 @@ def test_too_many_links_for_delays_are_said_and_those_for_memory_refused(
     fedorbit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fedorbit.cli.orbit_links.MOST_CONTACTS", 400)
-    short = ("orbits", "-o", "schedule.rounds=48", "--links")
+    short = ("orbits", "paper", "-o", "schedule.rounds=48", "--links")
     text = " ".join(fedorbit(*short).stdout.split())
     assert "Delays are left out: the plan has" in text and "at most 200 are routed over" in text
     assert json.loads(fedorbit(*short, "--json").stdout)["delays"] is None
@@ -344,5 +359,5 @@ def test_too_many_links_for_delays_are_said_and_those_for_memory_refused(
 
 def test_of_many_rounds_some_are_looked_at(fedorbit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedorbit.cli.orbit_links.MOST_STEPS", 1)
-    text = fedorbit("orbits", "-o", "schedule.rounds=40", "--links").stdout
+    text = fedorbit("orbits", "paper", "-o", "schedule.rounds=40", "--links").stdout
     assert "Delays in minutes, from the begins of 8 of 40 rounds" in text

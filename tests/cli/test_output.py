@@ -6,8 +6,8 @@ import re
 import pytest
 from rich.console import Console
 
-from fedorbit.cli import output
-from fedorbit.cli.commands import execute, run
+from fedorbit.cli import output, run
+from fedorbit.cli.commands import execute
 from fedorbit.cli.orbits import _clock
 from fedorbit.cli.output import Column, Table
 

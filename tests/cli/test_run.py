@@ -68,7 +68,7 @@ def test_a_run_from_the_command_line(fedorbit, tmp_path: Path) -> None:
     assert (tmp_path / "first" / "accuracy.png").is_file()
 
     table = fedorbit("run", "--resume", "first").stdout
-    assert "After 4 rounds, ideal links" in table
+    assert "After 4 rounds, physical links" in table
     for name in ("fedavg", "ditto", "fedorbit"):
         assert name in table
 
@@ -231,7 +231,8 @@ def test_every_parameter_of_a_shipped_method_says_what_it_means(fedorbit) -> Non
 
 
 def test_links_that_are_assumed_and_do_not_exist_are_named(fedorbit) -> None:
-    done = fedorbit("run", *SMALL, "-m", "local", "-o", "run.rounds=1")
+    assumed = ("-o", "network.isl=assumed")
+    done = fedorbit("run", *SMALL, "-m", "local", "-o", "run.rounds=1", *assumed)
     assert "Satellites of 3 of 3 orbits do not always see each other" in " ".join(
         done.stdout.split()
     )

@@ -11,6 +11,7 @@ import pytest
 
 from fedorbit.simulation.records import method_folder
 from fedorbit.studies import load_study
+from tests.cli.answers import one_sentence
 from tests.gates import METHOD, Gates
 from tests.patience import PATIENCE_S
 from tests.studies import small
@@ -142,3 +143,27 @@ def test_bad_input(fedorbit, tmp_path: Path, arguments: list[str], message: str)
     assert message in err
     assert len(err.strip().splitlines()) == 1
     assert not (tmp_path / "studies").exists()
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        (
+            'base = "nope"',
+            "base must be a preset or a file beside the study, got 'nope'; presets are",
+        ),
+        (
+            '[settings]\nrun.rounds = "many"',
+            "study wrong: run.rounds must be a whole number at least 1",
+        ),
+        ('[[grid]]\n"run.rounds" = [0]', "rounds 0: run.rounds must be at least 1"),
+    ],
+)
+def test_a_wrong_study_is_refused_by_what_is_wrong_in_it(
+    fedorbit, tmp_path: Path, lines: str, sentence: str
+) -> None:
+    (tmp_path / "wrong.toml").write_text(f'title = "wrong"\n{lines}\n')
+    refused = one_sentence(fedorbit("study", "status", "wrong.toml", code=2))
+    assert sentence in refused
+    assert "preset quickstart" not in refused
+    assert "preset paper" not in refused

@@ -10,7 +10,8 @@ from torch import nn
 
 from fedorbit.errors import ModelError
 from fedorbit.learning.jobs import LocalJob, batch_order
-from fedorbit.learning.lenet import LeNet, pooled
+from fedorbit.learning.lenet import LeNet
+from fedorbit.learning.lenet_shape import pooled
 from fedorbit.learning.models import ModelSpec
 from fedorbit.learning.parameters import ParameterLayout, layout_of
 from fedorbit.learning.rules import Sgd

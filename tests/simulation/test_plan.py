@@ -210,12 +210,12 @@ def test_many_contacts_have_a_file_of_their_own(
 
 def test_passes_of_a_run_are_true_contacts() -> None:
     """As `fedorbit orbits` counts them; runs of rounds would be 39, 27, 21, 21 and 34."""
-    overrides = ["data.synthetic.samples=400", "run.rounds=400"]
-    said = world_file.describe(build_world(fo.load_config("quickstart", overrides)))
+    overrides = ["data.synthetic.samples=400", "run.rounds=400", "data.name=synthetic"]
+    said = world_file.describe(build_world(fo.load_config("paper", overrides)))
     assert said["passes"] == [40, 28, 21, 23, 35]
     assert [len(windows) for windows in said["visible"]] == [39, 27, 21, 21, 34]
     # In the first quarter fewer have begun.
     overrides[1] = "run.rounds=100"
-    said = world_file.describe(build_world(fo.load_config("quickstart", overrides)))
+    said = world_file.describe(build_world(fo.load_config("paper", overrides)))
     begun = [begin for begin in said["contacts"]["begin_s"] if begin < 30_000.0]
     assert sum(said["passes"]) == len(begun) < 50

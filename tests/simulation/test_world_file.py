@@ -100,7 +100,7 @@ def test_places_are_counted_per_orbit_and_square() -> None:
 
 
 def test_the_papers_setting_is_small(tmp_path: Path) -> None:
-    config = fo.load_config("quickstart", ["data.synthetic.samples=400", "run.rounds=200"])
+    config = fo.load_config("paper", ["data.name=synthetic", "data.synthetic.samples=400"])
     assert world_file.write_world(tmp_path, build_world(config)) == ["world.json"]
     path = tmp_path / "world.json"
     assert path.stat().st_size < 200_000

@@ -11,6 +11,8 @@ constellation.satellites_per_plane = 2
 data.synthetic = { classes = 4, samples = 120, size = 16 }
 training.epochs = 1
 run.rounds = 4
+run.links = "ideal"
+network.isl = "assumed"
 engine.checkpoint_every = 3
 """
 

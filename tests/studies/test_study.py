@@ -62,6 +62,8 @@ variant = ["full", "no-catch-up"]
         "data.synthetic={classes = 4, samples = 120, size = 16}",
         "training.epochs=1",
         "run.rounds=4",
+        "run.links=ideal",
+        "network.isl=assumed",
         "engine.checkpoint_every=3",
     ]
     last = study.cells[-1]

@@ -2,10 +2,12 @@
 
 import inspect
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.main import get_group
 from typer.models import CommandFunctionType
 
 
@@ -48,3 +50,24 @@ class App(typer.Typer):
     ) -> Callable[[CommandFunctionType], CommandFunctionType]:
         """As Typer's."""
         return super().command(name, cls=Command, **settings)
+
+
+class LaterCommand(TyperCommand):
+    """A command or group whose module, of the same name, is imported when it is called.
+
+    `help` is the line in the list of commands, the first paragraph of the command's own help.
+    """
+
+    def load(self) -> Any:
+        """Import the module's `app`, or the function with its name; return that as a command."""
+        assert self.name is not None
+        module = import_module(f"fedorbit.cli.{self.name}")
+        if hasattr(module, "app"):
+            return get_group(module.app)
+        app = App(rich_markup_mode=self.rich_markup_mode)
+        app.command(self.name)(getattr(module, self.name))
+        return get_group(app).commands[self.name]
+
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        """As Click's, of the command itself."""
+        return self.load().make_context(*arguments, **settings)

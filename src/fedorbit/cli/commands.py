@@ -13,15 +13,24 @@ from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from fedorbit import __version__
-from fedorbit.cli import EXIT_INTERRUPTED, config, data, doctor, orbits, report, run, study
-from fedorbit.cli.app import App
+from fedorbit.cli import EXIT_INTERRUPTED
+from fedorbit.cli.app import App, LaterCommand
 from fedorbit.cli.output import complain, stderr
-from fedorbit.errors import FedOrbitError, os_sentence
+from fedorbit.errors import INSTALL_TORCH, FedOrbitError, os_sentence
 from fedorbit.stopping import first_stop
 
 EXIT_BUG, EXIT_BAD_INPUT = 1, 2
+WORDING = {
+    "Value error, ": "",
+    "Input should be greater than or equal to": "must be at least",
+    "Input should be a valid integer, unable to parse string as an integer": "must be an integer",
+    "Input should be a valid number, unable to parse string as a number": "must be a number",
+    "Input should be ": "must be ",
+}
+"""How pydantic says what is wrong with an option, and how this program does."""
 
 app = App(
     name="fedorbit",
@@ -30,24 +39,30 @@ app = App(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="[bold]First steps[/bold]\n\n"
-    "fedorbit orbits  [dim]the paper's constellation and its contacts[/dim]\n\n"
+    "fedorbit orbits  [dim]a constellation, its contacts and links[/dim]\n\n"
     "fedorbit data partition  [dim]deal synthetic images to its satellites[/dim]\n\n"
-    "fedorbit run  [dim]train three methods on them, in two minutes[/dim]\n\n"
+    "fedorbit run  [dim]train three methods on them, in a minute or two[/dim]\n\n"
+    "fedorbit report runs/1  [dim]a page of what was trained, to open in a browser[/dim]\n\n"
     "fedorbit config show paper > my.toml  [dim]a file to change[/dim]\n\n"
-    "fedorbit doctor  [dim]who trains on this machine, and what is missing[/dim]",
+    "fedorbit doctor  [dim]what trains on this machine, and what is missing[/dim]",
 )
-app.command()(run.run)
-app.command()(run.methods)
-app.command()(orbits.orbits)
-app.command()(report.report)
-app.command()(doctor.doctor)
-app.add_typer(data.app, name="data")
-app.add_typer(study.app, name="study")
-app.add_typer(config.app, name="config")
+COMMANDS = {
+    "run": "Train a constellation and compare methods.",
+    "methods": "List the methods and their parameters.",
+    "orbits": "Show a constellation: which orbits are in view when, gaps, and every contact.",
+    "report": "Make one self-contained HTML page of runs or a study.",
+    "doctor": "Check the installation: backend, hardware, extras, datasets.",
+    "data": "Fetch, prepare and inspect images; deal them to satellites.",
+    "study": "Run studies: grids of runs, and their tables.",
+    "config": "See presets and settings.",
+}
+"""The command of each module here, in the help's order: none is imported before it is called."""
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from fedorbit import __version__
+
         typer.echo(f"fedorbit {__version__}")
         raise typer.Exit
 
@@ -71,6 +86,15 @@ def _root(
     """
 
 
+def command_line() -> TyperGroup:
+    """Return all commands as one group."""
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    for name, summary in COMMANDS.items():
+        group.add_command(LaterCommand(name, help=summary, rich_markup_mode="rich"))
+    return group
+
+
 def execute(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -80,7 +104,7 @@ def execute(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # `?` for what the terminal cannot show
     warnings.showwarning = _show_warning
     try:
-        code = app(
+        code = command_line()(
             [a for a in arguments if a != "--debug"], prog_name="fedorbit", standalone_mode=False
         )
         stop = first_stop()
@@ -99,6 +123,9 @@ def execute(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         code = _report(error, os_sentence(error), EXIT_BAD_INPUT, debug)
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+            message = f"this needs PyTorch, which is not installed: {INSTALL_TORCH}"
+            return _report(error, message, EXIT_BAD_INPUT, debug)
         message = f"internal error, {type(error).__name__}: {error}; --debug shows where"
         code = _report(error, message, EXIT_BUG, debug)
     return code or 0
@@ -116,6 +143,8 @@ def _sentence(error: FedOrbitError | typer.TyperException) -> str:
     if isinstance(error, FedOrbitError):
         return str(error)
     message = error.format_message().rstrip(".")
+    for theirs, ours in WORDING.items():
+        message = message.replace(theirs, ours)
     context = getattr(error, "ctx", None)
     return f"{message} (see {context.command_path} --help)" if message and context else message
 

@@ -1,7 +1,7 @@
 """`fedorbit config`: see what can be set."""
 
 from fedorbit.cli.app import App
-from fedorbit.cli.options import AsJson, ConfigArgument, Overrides
+from fedorbit.cli.options import DEFAULT_CONFIG, AsJson, ConfigArgument, Overrides
 from fedorbit.cli.output import Column, Table, print_json, print_toml
 from fedorbit.config import load_config
 from fedorbit.config.files import dumps, preset_names, preset_summary
@@ -55,7 +55,7 @@ def list_networks(as_json: AsJson = False) -> None:
 
 @app.command()
 def show(
-    config: ConfigArgument = "paper",
+    config: ConfigArgument = DEFAULT_CONFIG,
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:

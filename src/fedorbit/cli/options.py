@@ -6,8 +6,11 @@ from typing import Annotated
 
 import typer
 
+from fedorbit.cli.completion import complete_method, complete_override
 from fedorbit.config.files import preset_names
 from fedorbit.user_code import allow_code, allow_code_named_in
+
+DEFAULT_CONFIG = "quickstart"
 
 
 def _complete_config(incomplete: str) -> list[str]:
@@ -35,6 +38,17 @@ Overrides = Annotated[
         "-o",
         metavar="KEY=VALUE",
         help="Change one setting, such as [bold]-o constellation.planes=7[/bold]; repeatable.",
+        autocompletion=complete_override,
+    ),
+]
+Methods = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--method",
+        "-m",
+        metavar="NAME",
+        help="Run this method (see [bold]fedorbit methods[/bold]); repeatable.",
+        autocompletion=complete_method,
     ),
 ]
 OutFolder = Annotated[

@@ -21,6 +21,7 @@ from fedorbit.build import (
     search_contacts,
 )
 from fedorbit.cli.options import (
+    DEFAULT_CONFIG,
     AllowCode,
     AsJson,
     ConfigArgument,
@@ -71,7 +72,7 @@ SHADES, ASCII_SHADES = "·▁▂▃▄▅▆▇█", ".:-=+*#%@"
 
 
 def orbits(
-    config: ConfigArgument = "paper",
+    config: ConfigArgument = DEFAULT_CONFIG,
     overrides: Overrides = None,
     out: OutFolder = None,
     contacts: Annotated[
@@ -122,7 +123,7 @@ def orbits(
 
     fedorbit orbits --plan plan.csv  [dim]a run takes it with -o schedule.plan=plan.csv[/dim]
 
-    fedorbit orbits --links  [dim]which satellites see each other, how long news takes[/dim]
+    fedorbit orbits paper --links  [dim]which satellites see each other, how long news takes[/dim]
 
     fedorbit orbits --czml fleet.czml  [dim]open it in Cesium[/dim]
 
@@ -132,7 +133,7 @@ def orbits(
 
     fedorbit orbits -o constellation.kind=elements -o constellation.file=iridium.tle
 
-    fedorbit orbits quickstart -o link_rates.to_ground_mbps=0.02  [dim]rounds long enough[/dim]
+    fedorbit orbits -o link_rates.to_ground_mbps=0.02  [dim]rounds long enough[/dim]
     """
     if czml_file is not None:
         check_czml_name(czml_file)

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,17 @@ def print_files(files: Sequence[Path]) -> None:
         stdout.print("Wrote " + ", ".join(str(file) for file in files), soft_wrap=True)
 
 
+class TimeLeft(rich.progress.ProgressColumn):
+    """The time left while a task runs, and how long it took once it is done."""
+
+    def render(self, task: rich.progress.Task) -> Text:
+        """Return `ETA 0:01:20`, or `took 0:03:00`."""
+        word, seconds = "ETA", task.time_remaining
+        if task.finished:
+            word, seconds = "took", task.finished_time
+        return Text(f"{word} {'…' if seconds is None else timedelta(seconds=int(seconds))}")
+
+
 class RichProgress:
     """A progress bar with the time left; silent where nobody watches."""
 
@@ -164,9 +176,7 @@ class RichProgress:
             rich.progress.BarColumn(),
             amount,
             rich.progress.TextColumn("" if unit == "bytes" else unit),
-            rich.progress.TimeElapsedColumn(),
-            rich.progress.TextColumn("ETA"),
-            rich.progress.TimeRemainingColumn(),
+            TimeLeft(),
             console=stderr,
             transient=True,
             disable=not stderr.is_terminal,

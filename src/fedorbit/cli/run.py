@@ -1,17 +1,22 @@
-"""`fedorbit run` and `fedorbit methods`: train a constellation."""
+"""`fedorbit run`: train a constellation."""
 
 import shlex
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import rich.progress
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
 from fedorbit.cli.onboard import print_onboard
 from fedorbit.cli.options import (
+    DEFAULT_CONFIG,
     AllowCode,
     AsJson,
+    Methods,
     OptionalConfigArgument,
     Overrides,
     allow_typed_code,
@@ -20,6 +25,7 @@ from fedorbit.cli.output import (
     Column,
     RichProgress,
     Table,
+    TimeLeft,
     complain,
     print_files,
     print_json,
@@ -34,7 +40,6 @@ from fedorbit.results.numbers import percent, ratio
 from fedorbit.simulation.records import Record
 from fedorbit.stopping import StopRequested
 
-DEFAULT = "quickstart"
 JSON_KEYS = (
     "method", "accuracy", "spread", "per_orbit", "similarity", "beta", "rounds",
     "samples_trained", "to_ground_bytes", "from_ground_bytes", "isl_bytes", "unlinked_bytes",
@@ -54,7 +59,7 @@ Track = Annotated[
     typer.Option(
         "--track",
         metavar="TRACKER",
-        help="Tell tensorboard or mlflow, too; repeatable, each is an extra.",
+        help="Log to tensorboard or mlflow; repeatable, each is an extra.",
     ),
 ]
 
@@ -62,10 +67,7 @@ Track = Annotated[
 def run(
     config: OptionalConfigArgument = None,
     overrides: Overrides = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option("--method", "-m", metavar="NAME", help="Run this method; repeatable."),
-    ] = None,
+    method: Methods = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="The run's folder; default runs/1, runs/2 …"),
@@ -102,7 +104,7 @@ def run(
 
     [bold]Examples[/bold]
 
-    fedorbit run  [dim]the quickstart: synthetic images, three methods, two minutes[/dim]
+    fedorbit run  [dim]the quickstart: synthetic images, three methods, a minute or two[/dim]
 
     fedorbit run paper -m fedorbit -o partition.scheme=pathological --out runs/path
 
@@ -138,7 +140,7 @@ def run(
                 resume, given, overrides=changes, progress=watcher, preparing=preparing
             )
         else:
-            loaded = load_config(config or DEFAULT, changes)
+            loaded = load_config(config or DEFAULT_CONFIG, changes)
             watcher.notice = "\n".join(filter(None, _notices(loaded)))
             result = runs.run(loaded, out, progress=watcher, preparing=preparing)
     except StopRequested as stop:
@@ -158,41 +160,38 @@ def run(
     _print_comparison(summaries)
     print_onboard(summaries)
     print_files([result.folder / "accuracy.png", *(r.folder for r in result.runs)])
+    command = shlex.join(["fedorbit", "report", str(result.folder)])
+    stdout.print(f"Next: `{command}` makes a page of it to open in a browser", soft_wrap=True)
 
 
-def methods(as_json: AsJson = False) -> None:
-    """List the methods and their parameters.
+class _Pace(rich.progress.ProgressColumn):
+    """Rounds per second."""
 
-    Set them in a file under [bold]\\[methods.NAME][/bold], or with -o methods.NAME.KEY=VALUE.
+    def render(self, task: rich.progress.Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:.2g}/s")
 
-    [bold]Example[/bold]
 
-    fedorbit methods
-    """
-    from fedorbit.methods import METHODS
+class _TwoLines(rich.progress.Progress):
+    """Bars, and below each its state, so that both fit into 80 columns."""
 
-    if as_json:
-        print_json({"methods": {name: _method_row(cls) for name, cls in METHODS.items()}})
-        return
-    table = Table(
-        "Methods",
-        [
-            Column("method", left=True),
-            Column("parameter", left=True),
-            Column("default"),
-            Column("meaning", text=True),
-        ],
-    )
-    for name, cls in METHODS.items():
-        row = _method_row(cls)
-        table.add_row(name, "", "", row["description"], style="bold")
-        for key, parameter in row["parameters"].items():
-            table.add_row("", key, str(parameter["default"]), parameter["description"])
-    table.print()
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """Yield the lines."""
+        for task in self.tasks:
+            yield self.make_tasks_table([task])
+            yield Text(f"  {task.fields['state']}", overflow="ellipsis", no_wrap=True)
+
+
+def _state(record: Record) -> str:
+    """Return how good the models are, and which orbits the ground reaches in this round."""
+    accuracy, spread = (percent(record[key], "-") for key in COMPETING)
+    seen, orbits = record["visible"], len(record["orbit_accuracy"])
+    which = "all" if len(seen) == orbits else ", ".join(map(str, seen)) or "none"
+    return f"accuracy {accuracy} %, spread {spread}; orbits in view: {which} of {orbits}"
 
 
 class RichRunProgress:
-    """A line per method: rounds, time left, accuracy, spread, and who is in view."""
+    """Two lines per method: rounds and the time left; accuracy and the orbits in view."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.notice = ""
@@ -206,13 +205,13 @@ class RichRunProgress:
         if self.notice:
             complain(self.notice, style="bold yellow")
             self.notice = ""
-        self._bar = rich.progress.Progress(
+        self._bar = _TwoLines(
             rich.progress.TextColumn("{task.description}", style="bold", markup=False),
             rich.progress.BarColumn(bar_width=20),
             rich.progress.MofNCompleteColumn(),
-            rich.progress.TextColumn("ETA"),
-            rich.progress.TimeRemainingColumn(elapsed_when_finished=True),
-            rich.progress.TextColumn("{task.fields[state]}", markup=False),
+            rich.progress.TextColumn("rounds"),
+            _Pace(),
+            TimeLeft(),
             console=stderr,
             disable=self._quiet or not stderr.is_terminal,
         )
@@ -224,11 +223,7 @@ class RichRunProgress:
         if self._bar is not None:
             changes: dict[str, Any] = {"completed": t + 1}
             if record is not None:
-                accuracy, spread = (percent(record[key], "-") for key in COMPETING)
-                changes["state"] = (
-                    f"accuracy {accuracy} spread {spread} "
-                    f"in view: {', '.join(map(str, record['visible'])) or 'none'}"
-                )
+                changes["state"] = _state(record)
             self._bar.update(self._task, **changes)
 
     def finished(self, summary: dict[str, Any]) -> None:
@@ -285,6 +280,7 @@ def _slow_path_notice(config: Config) -> str:
 
 def _print_comparison(summaries: list[dict[str, Any]]) -> None:
     rounds = summaries[0]["rounds"]
+    compared = any(row["to_ground_vs_fedavg"] is not None for row in summaries)
     table = Table(
         f"After {rounds} rounds, {summaries[0]['links']} links (means of the last ten)",
         [
@@ -294,7 +290,7 @@ def _print_comparison(summaries: list[dict[str, Any]]) -> None:
             Column("per orbit", rank=5),
             Column("samples", rank=4),
             Column("to ground", rank=2),
-            Column("/FedAvg", rank=1),
+            *([Column("/FedAvg", rank=1)] if compared else []),
             Column("unlinked", rank=3),
         ],
     )
@@ -306,7 +302,7 @@ def _print_comparison(summaries: list[dict[str, Any]]) -> None:
             " ".join("-" if a is None else f"{a:.0f}" for a in row["per_orbit"][:8]),
             f"{row['samples_trained'] / 1e6:.2f} M",
             f"{row['to_ground_bytes'] / 1e6:.0f} MB",
-            ratio(row["to_ground_vs_fedavg"], "x", "-"),
+            *([ratio(row["to_ground_vs_fedavg"], "x", "-")] if compared else []),
             f"{row['unlinked_bytes'] / 1e6:.0f} MB",
         )
     table.print()
@@ -330,13 +326,3 @@ def _json_row(summary: dict[str, Any], folder: Path) -> dict[str, Any]:
     told = {"beta": summary["similarity"], **summary}
     hardware: dict[str, Any] = {key: told[key] for key in ("onboard", "service") if key in told}
     return {**{key: told.get(key) for key in JSON_KEYS}, **hardware, "folder": str(folder)}
-
-
-def _method_row(method: Any) -> dict[str, Any]:
-    return {
-        "description": (method.__doc__ or "").strip().split("\n")[0],
-        "parameters": {
-            field.alias or key: {"default": field.default, "description": field.description or ""}
-            for key, field in method.model_fields.items()
-        },
-    }

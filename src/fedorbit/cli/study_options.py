@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from fedorbit.cli.completion import complete_override
+
 
 class StudyEngine(StrEnum):
     """Where runs are done."""
@@ -67,6 +69,7 @@ Overrides = Annotated[
         metavar="KEY=VALUE",
         help="Change a setting of all runs, or select among the values of an axis, such as "
         "[bold]-o run.rounds=50[/bold] or [bold]-o 'method=[\"fedavg\"]'[/bold]; repeatable.",
+        autocompletion=complete_override,
     ),
 ]
 Jobs = Annotated[

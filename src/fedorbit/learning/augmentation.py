@@ -9,12 +9,16 @@ A view is three numbers (`VIEW`). Orientation: bit 2 transposes the moved image,
 its rows and bit 0 its columns. An image that is not square has the four orientations without bit 2.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Views = NDArray[np.int8]
 VIEW = 3
@@ -48,6 +52,8 @@ AS_THEY_ARE = Augmentation()
 
 def seen_as(images: Tensor, views: Views) -> Tensor:
     """Return images `[n, height, width, channels]` as their views `[n, VIEW]` show them."""
+    import torch
+
     _, height, width, _ = images.shape
     numbers = torch.from_numpy(views.astype(np.int64)).to(images.device)
     turn, rows_on, columns_on = (each[:, None] for each in numbers.unbind(1))

@@ -1,15 +1,18 @@
 """What trains: the C kernel where it can, PyTorch otherwise."""
 
-from typing import Any, Literal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from fedorbit.errors import ModelError
 from fedorbit.learning import kernel
 from fedorbit.learning.jobs import SgdSettings, TrainingData
-from fedorbit.learning.kernel_trainer import KernelTrainer
-from fedorbit.learning.models import ModelSpec
-from fedorbit.learning.torch_trainer import TorchTrainer, Trainer
+
+if TYPE_CHECKING:  # PyTorch takes a second to import
+    from fedorbit.learning.models import ModelSpec
+    from fedorbit.learning.torch_trainer import Trainer
 
 Backend = Literal["kernel", "torch"]
 
@@ -41,6 +44,9 @@ def make_trainer(
     backend: Backend, spec: ModelSpec, data: TrainingData, settings: SgdSettings, device: str
 ) -> Trainer:
     """Return the trainer of a backend."""
+    from fedorbit.learning.kernel_trainer import KernelTrainer
+    from fedorbit.learning.torch_trainer import TorchTrainer
+
     if backend == "kernel":
         return KernelTrainer(spec, data, settings)
     try:

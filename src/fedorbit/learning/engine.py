@@ -3,21 +3,24 @@
 Each job runs on one thread and depends on nothing but itself, so the engine cannot change a bit.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from fedorbit.learning.jobs import LocalJob, Trained, TrainingData, batch_order, seen_by
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.programs import Program as Program
 from fedorbit.learning.programs import Task, run_programs
-from fedorbit.learning.torch_trainer import Trainer
+
+if TYPE_CHECKING:
+    from fedorbit.learning.torch_trainer import Trainer
 
 Result = TypeVar("Result")
 
@@ -51,7 +54,7 @@ class Engine(Protocol):
         Each with its offset of the logits, `[classes]`, if there are any.
         """
 
-    def with_parts(self, data: TrainingData) -> "Engine":
+    def with_parts(self, data: TrainingData) -> Engine:
         """Return an engine whose satellites have other parts of the same images.
 
         It shares all else with this one, and ends with it.
@@ -70,6 +73,8 @@ class LocalEngine:
         self._trainer = trainer
         self._data = data
         self._seed = seed
+        import torch  # takes a second
+
         # One core per job: two threads inside one small convolution gain nothing.
         self._threads_before = torch.get_num_threads()
         torch.set_num_threads(1)
@@ -90,7 +95,7 @@ class LocalEngine:
         every_offset = offsets or [None] * len(models)
         return list(self._pool.map(self._trainer.evaluate, models, samples, every_offset))
 
-    def with_parts(self, data: TrainingData) -> "LocalEngine":
+    def with_parts(self, data: TrainingData) -> LocalEngine:
         """Return an engine whose satellites have other parts of the same images."""
         other = copy(self)
         other._data = data
@@ -101,9 +106,11 @@ class LocalEngine:
         if cancel:
             self._trainer.cancel()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        import torch
+
         torch.set_num_threads(self._threads_before)
 
-    def _submit(self, task: Task) -> "Future[list[Trained]]":
+    def _submit(self, task: Task) -> Future[list[Trained]]:
         return self._pool.submit(self._train, task.jobs)
 
     def _train(self, jobs: list[LocalJob]) -> list[Trained]:

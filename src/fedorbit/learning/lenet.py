@@ -9,10 +9,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-CONV1_WIDTH, CONV2_WIDTH, FC1_WIDTH, FC2_WIDTH = 6, 16, 120, 84
-KERNEL, POOL = 5, 2
-SMALLEST_SIDE = 16
-"""Below this, nothing is left after two convolutions and pools."""
+from fedorbit.learning.lenet_shape import (
+    CONV1_WIDTH,
+    CONV2_WIDTH,
+    FC1_WIDTH,
+    FC2_WIDTH,
+    KERNEL,
+    POOL,
+    SMALLEST_SIDE,
+    pooled,
+)
 
 
 class LeNet(nn.Module):
@@ -40,8 +46,3 @@ class LeNet(nn.Module):
         x = torch.relu(self.fc2(x))
         logits: Tensor = self.fc3(x)
         return logits
-
-
-def pooled(side: int) -> int:
-    """Side of the feature map after two convolutions and pools."""
-    return ((side - KERNEL + 1) // POOL - KERNEL + 1) // POOL

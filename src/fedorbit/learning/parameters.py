@@ -5,14 +5,19 @@ class: row c of the last layer's weight and entry c of its bias. Everything that
 works on such vectors and matrices `[n, P]` of them, and knows nothing about layers.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from fedorbit.errors import ModelError
+
+if TYPE_CHECKING:  # PyTorch takes a second to import
+    from torch import nn
 
 Vector = NDArray[np.float32]
 """One model, `[P]`; as a stack of models, `[n, P]`."""

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from fedorbit.errors import ModelError
-from fedorbit.learning.lenet import (
+from fedorbit.learning.lenet_shape import (
     CONV1_WIDTH,
     CONV2_WIDTH,
     FC1_WIDTH,

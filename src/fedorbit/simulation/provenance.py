@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from fedorbit import __version__
 from fedorbit.config import Config
@@ -19,6 +18,8 @@ GIT_TIMEOUT_S = 10.0
 
 def provenance(config: Config, backend: str) -> dict[str, Any]:
     """Return what a reader needs to tell whether two results can be compared."""
+    import torch  # takes a second
+
     return {
         "fedorbit": __version__,
         "commit": source_commit(),

@@ -1,10 +1,12 @@
 """Everything that a configuration fixes before the first round; shared by its methods."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,9 +56,6 @@ from fedorbit.learning.backends import Backend, make_trainer, resolve_backend
 from fedorbit.learning.calibration import log_priors
 from fedorbit.learning.engine import Engine, LocalEngine
 from fedorbit.learning.jobs import SgdSettings, TrainingData, standardisation
-from fedorbit.learning.models import ModelSpec, model_spec
-from fedorbit.learning.ray.node import ImagesOnNodes, TrainingSetup, probe
-from fedorbit.learning.torch_trainer import Trainer
 from fedorbit.orbits.constellation import Constellation
 from fedorbit.orbits.places import Place
 from fedorbit.orbits.plan import ContactPlan
@@ -64,6 +63,11 @@ from fedorbit.orbits.service import Service
 from fedorbit.orbits.visibility import Schedule
 from fedorbit.progress import Progress
 from fedorbit.user_code import allowed_code
+
+if TYPE_CHECKING:  # PyTorch takes a second to import
+    from fedorbit.learning.models import ModelSpec
+    from fedorbit.learning.ray.node import TrainingSetup
+    from fedorbit.learning.torch_trainer import Trainer
 
 NOTHING = np.empty(0, dtype=np.int64)
 
@@ -169,6 +173,8 @@ class World:
 
     def setup(self, trainer: Trainer) -> TrainingSetup:
         """Describe to a cluster what it needs to do this machine's jobs."""
+        from fedorbit.learning.ray.node import ImagesOnNodes, TrainingSetup, probe
+
         data, images_on_nodes = self.data, None
         if self.config.engine.ray_data == "path":
             images_on_nodes = ImagesOnNodes.of(self.dataset)
@@ -187,7 +193,7 @@ class World:
             allowed_code=allowed_code(),
         )
 
-    def with_moves(self, moves: Sequence[Move]) -> "World":
+    def with_moves(self, moves: Sequence[Move]) -> World:
         """Return the world after training samples have changed satellites; all else stays."""
         train = moved_parts(self.partition.train, self.data.labels, moves, self.config.seed)
         pools = self.data.parts[len(train) :]
@@ -249,6 +255,8 @@ def build_world(
 
     Given a plan, such as that of a run which is resumed, contacts are not computed again.
     """
+    from fedorbit.learning.models import model_spec
+
     if config.run.rounds > config.schedule.rounds:
         raise ConfigError(
             f"run.rounds must be at most schedule.rounds ({config.schedule.rounds}), the horizon "
@@ -316,6 +324,8 @@ def build_world(
 
 def model_bytes(config: Config) -> int:
     """Size of a model as it goes over a link, known without the images."""
+    from fedorbit.learning.models import model_spec
+
     shape, classes = image_shape(config)
     spec = model_spec(config.model.name, config.model.classifier, shape, classes)
     return BYTES_PER_PARAMETER * spec.layout.size

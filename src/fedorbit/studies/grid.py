@@ -138,9 +138,9 @@ def _load(where: str, base: str, overrides: list[str]) -> Config:
     try:
         return load_config(base, overrides)
     except ConfigError as error:
-        raise ConfigError(
-            "\n".join(f"study {where}: {s}" for s in str(error).split("\n"))
-        ) from None
+        # A preset is right: what is wrong is the study's, or an override's.
+        sentences = (s.removeprefix(f"preset {base}: ") for s in str(error).split("\n"))
+        raise ConfigError("\n".join(f"study {where}: {s}" for s in sentences)) from None
 
 
 def _normalised(config: Config, where: str) -> Config:
@@ -206,9 +206,9 @@ def short_key(key: str) -> str:
 
 
 def method_label(method: str) -> str:
-    """Return how a paper would write a method: FedAvg for fedavg."""
+    """Return how a paper would write a method: FedAvg for fedavg; one's own as it is run."""
     if method not in METHODS:
-        return method.rpartition(":")[2]
+        return method
     return METHODS[method].label or METHODS[method].__name__
 
 

@@ -202,7 +202,15 @@ def _parse(text: str, where: str) -> StudyFile:
 
 def _anchored(base: str, folder: Path) -> str:
     """Read a base file as relative to the study's; absolute, since the study will be copied."""
-    return base if base in preset_names() else str((folder / base).resolve())
+    if base in preset_names():
+        return base
+    path = (folder / base).resolve()
+    if not path.is_file():
+        raise ConfigError(
+            f"base must be a preset or a file beside the study, got {base!r}; presets are "
+            f"{', '.join(preset_names())}"
+        )
+    return str(path)
 
 
 def _quick(file: StudyFile) -> StudyFile:

@@ -9,12 +9,12 @@ Every argument is checked here, before C sees a pointer. A wrong one raises `Val
 
 import ctypes
 import math
+import platform
 import threading
 from collections.abc import Callable
 from ctypes import POINTER, byref, c_double, c_float, c_int, c_int32, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import cache
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ LARGEST_SIDE = 2048
 MOST_CHANNELS = 64
 """Offsets inside one padded image are 32-bit in the library; these limits keep them far away."""
 
-_LIBRARY = "_lenet"
+_LIBRARY = "_lenet.so"
 _INTERFACE = 4
 """That of `lenet.c`; a library of other sources would read other arguments."""
 _CANCELLED = 1
@@ -122,10 +122,10 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 @cache
 def _load() -> tuple[ctypes.CDLL | None, str]:
     """Return the library, or None and why there is none."""
-    folder = Path(__file__).parent
-    names = [folder / f"{_LIBRARY}{suffix}" for suffix in EXTENSION_SUFFIXES]
-    path = next((name for name in names if name.is_file()), None)
-    if path is None:
+    path = Path(__file__).with_name(_LIBRARY)
+    if not path.is_file():
+        if (machine := platform.machine()) not in ("x86_64", "AMD64"):
+            return None, f"there is no C library for {machine} processors, only for x86-64"
         return None, (
             "the C library was not built at installation; "
             "install a C compiler (gcc or clang) and reinstall fedorbit"

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.parts import Part
 from fedorbit.learning.rules.step import SgdSettings, Step
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from fedorbit.learning.jobs import LocalJob
 
 Result = TypeVar("Result")

@@ -9,8 +9,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, final
 
-import torch
-
 from fedorbit.learning.kernel import LenetKernel
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules.base import KernelJob, Rule, TorchJob, Trained
@@ -43,8 +41,8 @@ class Coupled(Rule):
         step_w, step_v = job.step(), job.step()
         for batch in job.batches():
             gradient_w = job.gradient(w, batch)
-            gradient_mixed = job.gradient(torch.lerp(w, v, alpha), batch)
-            slope = float(torch.dot(gradient_mixed, v - w))
+            gradient_mixed = job.gradient(w.lerp(v, alpha), batch)
+            slope = float(gradient_mixed.dot(v - w))
             step_w(w, gradient_w)
             step_v(v, gradient_mixed.mul_(alpha))
             if math.isfinite(slope):  # a model that has diverged says nothing about alpha

@@ -19,17 +19,19 @@ There are as many steps as with SGD, and alpha = 0 is SGD to the last bit. The p
 batch D'' for the Hessian; here it is D.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, final
 
 from fedorbit.learning.kernel import LenetKernel
 from fedorbit.learning.rules.base import Batch, KernelJob, Rule, TorchJob, Trained
 from fedorbit.learning.rules.checks import check_above, check_at_least
 from fedorbit.learning.rules.step import clip
+
+if TYPE_CHECKING:  # PyTorch takes a second to import
+    from torch import Tensor
 
 
 @final
@@ -77,6 +79,8 @@ class Maml(Rule):
 
     def _less_curvature(self, job: TorchJob, w: Tensor, v: Tensor, batch: Batch) -> Tensor:
         """v - alpha H(w; batch) v, in place."""
+        import torch
+
         norm = float(torch.linalg.vector_norm(v))
         if not norm > 0:
             return v

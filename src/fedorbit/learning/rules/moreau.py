@@ -19,8 +19,6 @@ and acts on theta only. The momentum m starts at zero in every job; the paper ha
 from dataclasses import dataclass, replace
 from typing import Any, final
 
-import torch
-
 from fedorbit.learning.kernel import LenetKernel
 from fedorbit.learning.parameters import Vector
 from fedorbit.learning.rules.base import KernelJob, Rule, TorchJob, Trained
@@ -70,7 +68,7 @@ class Moreau(Rule):
             for _ in range(self.repeats):
                 gradient = job.gradient(theta, batch)
                 step(theta, gradient.add_(theta - anchor, alpha=self.pull))
-            anchor = torch.lerp(anchor, theta, self.follow)
+            anchor = anchor.lerp(theta, self.follow)
         return Trained(job.vector(theta), step.count, {"anchor": job.vector(anchor)})
 
     def with_kernel(self, job: KernelJob) -> Trained:

@@ -5,13 +5,18 @@ does not shorten the steps of the others. This is our reading, and makes trainin
 the same as training the smaller model that remains.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from fedorbit.learning.parts import Part, span_of
+
+if TYPE_CHECKING:  # PyTorch takes a second to import
+    import torch
+    from torch import Tensor
 
 CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_
 
@@ -29,6 +34,8 @@ class SgdSettings:
 def clip(gradient: Tensor, norm: float) -> Tensor:
     """Shorten a gradient to a norm, in place, if it is longer; a norm of 0 or less: leave it."""
     if norm > 0:
+        import torch
+
         length = torch.linalg.vector_norm(gradient)
         gradient.mul_((norm / (length + CLIP_EPSILON)).clamp_(max=1.0))
     return gradient
@@ -45,6 +52,8 @@ class Step:
         device: torch.device,
         part: Part | None = None,
     ) -> None:
+        import torch
+
         self.count = 0
         """Steps done."""
         self._settings = settings
