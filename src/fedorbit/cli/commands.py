@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from fedorbit import __version__
-from fedorbit.cli import EXIT_INTERRUPTED, config, data, doctor, orbits, report, run, study
+from fedorbit.cli import EXIT_INTERRUPTED, config, data, doctor, models, orbits, report, run, study
 from fedorbit.cli.app import App
 from fedorbit.cli.output import complain, stderr
 from fedorbit.errors import FedOrbitError, os_sentence
@@ -40,6 +40,8 @@ app.command()(run.run)
 app.command()(run.methods)
 app.command()(orbits.orbits)
 app.command()(report.report)
+app.command()(models.export)
+app.command()(models.predict)
 app.command()(doctor.doctor)
 app.add_typer(data.app, name="data")
 app.add_typer(study.app, name="study")

@@ -43,13 +43,20 @@ _FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "GIF", "WEBP", "PPM")
 def open_images(path: Path, limits: Limits | None = None) -> Iterator[ImageTree]:
     """Open a folder or archive of images and hold Pillow to the same limits meanwhile."""
     limits = limits or Limits()
+    with open_tree(path, limits) as tree, pillow_within(limits):
+        yield tree
+
+
+@contextmanager
+def pillow_within(limits: Limits) -> Iterator[None]:
+    """Hold Pillow to the limits of a source."""
     before = Image.MAX_IMAGE_PIXELS
-    with open_tree(path, limits) as tree, warnings.catch_warnings():
+    with warnings.catch_warnings():
         # Pillow refuses what has twice as many pixels, and warns of what has more.
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         Image.MAX_IMAGE_PIXELS = limits.image_bytes
         try:
-            yield tree
+            yield
         finally:
             Image.MAX_IMAGE_PIXELS = before
 
@@ -177,7 +184,7 @@ def _decoded(
     def decode_all(batch: list[tuple[TreeFile, bytes]]) -> NDArray[np.uint8]:
         images = np.empty((len(batch), *shape), np.uint8)
         for image, (file, content) in zip(images, batch, strict=True):
-            image[:] = _decode(content, tree.where(file), rule, tree.limits).reshape(shape)
+            image[:] = decode_image(content, tree.where(file), rule, tree.limits).reshape(shape)
         return images
 
     workers = os.cpu_count() or 1
@@ -208,7 +215,7 @@ def _batches(tree: ImageTree, most: int) -> Iterator[list[tuple[TreeFile, bytes]
         yield batch
 
 
-def _decode(content: bytes, where: str, rule: ImageRule, limits: Limits) -> NDArray[np.uint8]:
+def decode_image(content: bytes, where: str, rule: ImageRule, limits: Limits) -> NDArray[np.uint8]:
     """Return the pixels of one image, exactly as decoded unless the rule resizes it."""
     image: Image.Image = _open_image(content, where, limits)
     channels = 1 if image.mode == "L" else 3

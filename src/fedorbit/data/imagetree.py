@@ -31,7 +31,7 @@ from fedorbit.inputs import kind_of, open_regular
 
 ARCHIVES = ".zip, .tar, .tar.gz, .tgz or .rar"
 
-_IMAGES = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".ppm", ".pgm"}
+IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".ppm", ".pgm"}
 _DOCUMENTS = {"", ".txt", ".csv", ".tsv", ".md", ".json", ".xml", ".html", ".pdf", ".db", ".ini"}
 _PIECE_BYTES = 1 << 20
 _SPOOLED_BYTES = 1 << 26  # of a decompressed tar that are kept in memory
@@ -435,11 +435,11 @@ def _arrange(path: Path, container: _Container, limits: Limits) -> ImageTree:
         _refuse_undecodable(path, "/".join(parts))
 
     suffix_of = {name: PurePosixPath(name).suffix.lower() for name in parts_of}
-    images = {name: parts for name, parts in parts_of.items() if suffix_of[name] in _IMAGES}
-    others = [name for name in parts_of if suffix_of[name] not in _IMAGES | _DOCUMENTS]
+    images = {name: parts for name, parts in parts_of.items() if suffix_of[name] in IMAGE_SUFFIXES}
+    others = [name for name in parts_of if suffix_of[name] not in IMAGE_SUFFIXES | _DOCUMENTS]
     if not images:
         raise DataError(
-            f"{path} holds no image in class folders; known images are {' '.join(sorted(_IMAGES))}"
+            f"{path} holds no image in class folders; known images are {' '.join(sorted(IMAGE_SUFFIXES))}"
         )
     _refuse_large(path, {name: container.files[name] for name in images}, limits)
     root = _class_level([parts[:-1] for parts in images.values()])

@@ -16,6 +16,8 @@ from fedorbit.fleet import Now
 from fedorbit.learning.engine import Engine
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import Serves
+from fedorbit.simulation.classifier import WorldPredictor
+from fedorbit.simulation.confusion import ConfusionCounter
 from fedorbit.simulation.records import Record, mean
 from fedorbit.simulation.world import World
 
@@ -26,24 +28,31 @@ class Evaluator:
     """Evaluates models; one that did not change is not evaluated again."""
 
     def __init__(
-        self, engine: Engine, test: Sequence[Samples], orbits: Sequence[int] | None = None
+        self,
+        engine: Engine,
+        test: Sequence[Samples],
+        orbits: Sequence[int] | None = None,
+        confusion: ConfusionCounter | None = None,
     ) -> None:
         """`test[i]` are the test samples of client i, `orbits[i]` its orbit: i itself by default.
 
-        Clients are orbits, or satellites.
+        Clients are orbits, or satellites. `confusion` counts confusion matrices, if asked for.
         """
-        self._engine = engine
+        self._engine, self._confusion = engine, confusion
         self._test = test
         self._orbit_of = range(len(test)) if orbits is None else [int(orbit) for orbit in orbits]
         self._orbits = max(self._orbit_of) + 1
         self._digests: dict[int, bytes] = {}
         self._results: dict[int, tuple[int, float]] = {}
 
-    def __call__(self, models: Vector, active: Sequence[int]) -> Record:
+    def __call__(
+        self, models: Vector, active: Sequence[int], with_confusion: bool = False
+    ) -> Record:
         """Return accuracies in percent and mean losses of the orbits of active clients.
 
         `models` has one row per client, or one for all. None for an orbit without an active client
-        that has test samples.
+        that has test samples. Confusion matrices are counted by PyTorch, which may break a tie of
+        two classes by rounding other than the kernel.
         """
         if len(models) not in (1, len(self._test)):
             raise ModelError(
@@ -61,6 +70,7 @@ class Evaluator:
             samples[orbit] += len(self._test[client])
         accuracy = [100.0 * c / n if n else None for c, n in zip(correct, samples, strict=True)]
         known = [value for value in accuracy if value is not None]
+        counted = self._confusion if with_confusion else None
         return {
             "accuracy": mean(accuracy),
             "spread": max(known) - min(known) if known else None,
@@ -70,6 +80,7 @@ class Evaluator:
                 loss / n if n and np.isfinite(loss) else None
                 for loss, n in zip(losses, samples, strict=True)
             ],
+            **({"confusion": counted(models, active)} if counted is not None else {}),
         }
 
     def _evaluate(self, models: Vector, clients: Sequence[int]) -> None:
@@ -89,11 +100,19 @@ class Evaluator:
 
 def evaluator_of(world: World, engine: Engine, serves: Serves) -> Evaluator:
     """Return an evaluator of what a method serves."""
+    test, orbits = held_out(world, serves)
+    labels, classes = world.data.labels, world.spec.classes
+    counter = ConfusionCounter(WorldPredictor(world), labels, classes, test, orbits)
+    return Evaluator(engine, test, orbits, counter)
+
+
+def held_out(world: World, serves: Serves) -> tuple[Sequence[Samples], Sequence[int]]:
+    """Return the test samples of each orbit or satellite that a method serves, and their orbits."""
     partition = world.partition
     if serves != "satellite":
-        return Evaluator(engine, partition.test)
+        return partition.test, range(len(partition.test))
     test = partition.satellite_test(world.data.labels, world.spec.classes, world.config.seed)
-    return Evaluator(engine, test, partition.orbit_of_satellite.tolist())
+    return test, partition.orbit_of_satellite.tolist()
 
 
 def clients(now: Now, serves: Serves) -> list[int]:

@@ -17,6 +17,7 @@ from fedorbit.learning.engine import Engine
 from fedorbit.methods.base import Method
 from fedorbit.orbits.rings import rings, unlinked_orbits
 from fedorbit.simulation.checkpoint import Checkpoint, load_newest, save
+from fedorbit.simulation.confusion import class_figures
 from fedorbit.simulation.evaluation import Evaluator, clients, evaluator_of
 from fedorbit.simulation.provenance import provenance
 from fedorbit.simulation.records import (
@@ -162,8 +163,11 @@ def _rounds(
             if fleet.onboard is not None:
                 fleet.onboard.begin(t + 1)
             record, records_bytes = None, at.done.records_bytes
-            if (t + 1) % run.evaluate_every == 0 or t + 1 == run.rounds:
-                evaluated = evaluator(method.models(state), clients(now, method.serves))
+            is_last = t + 1 == run.rounds
+            if is_last or (t + 1) % run.evaluate_every == 0:
+                with_confusion = is_last or (t + 1) % (run.confusion_every or run.rounds) == 0
+                active = clients(now, method.serves)
+                evaluated = evaluator(method.models(state), active, with_confusion)
                 record = _record(world, now, evaluated, clock)
                 records_bytes = records.append(record)
                 fleet.ledger.start_record()
@@ -174,7 +178,7 @@ def _rounds(
             spent["seconds"] = time.monotonic() - clock
             # From here on the round counts: a stop before this line forgets it, after it keeps it.
             at.done = Checkpoint(t + 1, state, spent, under_way, records_bytes, records.chain)
-            if (t + 1) % every == 0 or t + 1 == run.rounds:
+            if is_last or (t + 1) % every == 0:
                 save(folder, run_id, at.done)
                 saved = t + 1
             progress.round_done(t, record)
@@ -236,6 +240,7 @@ def _summary(
     return {
         "method": name,
         **headline(records),
+        **class_figures(records[-1].get("confusion", [])),
         "similarity": similarity,
         **method.facts(done.state, last),
         "rounds": done.rounds_done,

@@ -6,7 +6,7 @@ own, and later versions more.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from annotated_types import Ge, Gt, Len, MinLen
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, with_config
@@ -56,12 +56,13 @@ class RecordShape(TypedDict):
     charge_lowest: NotRequired[list[float]]
     charge_mean: NotRequired[list[float]]
     noted: NotRequired[dict[str, NotedShape]]
+    confusion: NotRequired[list[list[list[Count]] | None]]
     seconds: float
 
 
 PER_ORBIT = (
     "orbit_accuracy", "orbit_loss", "epochs", "onboard_s", "epochs_asked", "epochs_done",
-    "charge_lowest", "charge_mean",
+    "charge_lowest", "charge_mean", "confusion",
 )  # fmt: skip
 
 
@@ -73,6 +74,9 @@ def _fits_itself(record: RecordShape) -> RecordShape:
             raise ValueError(f"{key} has {length} entries, orbit_accuracy {orbits}")
     _require_known("visible", "an orbit", record["visible"], orbits)
     _require_known("present", "an orbit", record.get("present", []), orbits)
+    matrices = [matrix for matrix in record.get("confusion", []) if matrix is not None]
+    if len({len(row) for matrix in matrices for row in (matrix, *matrix)}) > 1:
+        raise ValueError("confusion has a matrix that is not square, or of other classes")
     return record
 
 
@@ -108,6 +112,8 @@ class SummaryShape(TypedDict):
     accuracy: Percent
     spread: Percent
     per_orbit: NotRequired[list[Percent]]
+    balanced_accuracy: NotRequired[Percent]
+    macro_f1: NotRequired[Percent]
     similarity: NotRequired[float | None]
     beta: NotRequired[float | None]
     rounds: Count
@@ -172,6 +178,38 @@ class PlacesShape(TypedDict):
 
 
 @with_config(STRICT)
+class InputShape(TypedDict):
+    """What a model takes: images as they are stored, and their standardisation per channel."""
+
+    dtype: Literal["uint8", "float32"]
+    scale: list[float]
+    shift: list[float]
+
+
+@with_config(STRICT)
+class CardShape(InputShape):
+    """What an exported model has beside its parameters."""
+
+    model: str
+    layer: str | None
+    classes: Annotated[list[str], MinLen(1)]
+    image_shape: Annotated[list[Annotated[int, Gt(0)]], Len(3, 3)]
+    method: str
+    serves: str
+    rounds: Count
+
+
+def _has_a_scale_per_channel(card: CardShape) -> CardShape:
+    for key, values in (("scale", card["scale"]), ("shift", card["shift"])):
+        if len(values) != card["image_shape"][2]:
+            raise ValueError(f"{key} has {len(values)} values for {card['image_shape'][2]} channels")
+    return card
+
+
+CARD: TypeAdapter[Any] = TypeAdapter(Annotated[CardShape, AfterValidator(_has_a_scale_per_channel)])
+
+
+@with_config(STRICT)
 class WorldShape(TypedDict):
     """What a run's configuration fixes before its first round.
 
@@ -182,6 +220,7 @@ class WorldShape(TypedDict):
     dataset: str
     classes: Annotated[list[str], MinLen(1)]
     image_shape: list[Count]
+    input: NotRequired[InputShape]
     orbit_class_counts: Annotated[list[list[Count]], MinLen(1)]
     test_class_counts: list[list[Count]]
     satellite_samples: list[Count]
