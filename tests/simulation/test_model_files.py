@@ -19,7 +19,7 @@ from fedorbit.learning.parameters import Vector
 from fedorbit.methods import Fleet, Method, Now, State
 from fedorbit.simulation.evaluation import held_out
 from fedorbit.simulation.manifest import read_manifest, stored_config
-from fedorbit.simulation.model_files import load_model, write_model
+from fedorbit.simulation.model_files import load_model, save_model
 from fedorbit.simulation.records import method_folder, read_records
 from fedorbit.simulation.world import World, build_world
 from tests.simulation.test_runs import small
@@ -78,7 +78,7 @@ def test_models_repeat_the_counts_of_the_record(
     for client, (part, orbit) in enumerate(zip(test, orbits, strict=True)):
         place = {"satellite": client} if serves == "satellite" else {"orbit": client}
         model = load_model(run, method=method, **place)
-        file = write_model(model, tmp_path / "model.safetensors")
+        file = save_model(model, tmp_path / "model.safetensors")
         found = load_model(file).predict(world.dataset.images[part])
         assert (found == model.predict(world.dataset.images[part])).all()
         right[orbit] += (found == world.dataset.labels[part]).sum()
@@ -90,7 +90,7 @@ def test_models_repeat_the_counts_of_the_record(
 
 def test_an_exported_file_is_a_state_dict_with_a_card(run: Path, world: World, tmp_path: Path) -> None:
     model = load_model(run, 1, method="fedorbit")
-    file = write_model(model, tmp_path / "model.safetensors")
+    file = save_model(model, tmp_path / "model.safetensors")
     body = LeNet(16, 16, 3, 4)
     body.load_state_dict({k: torch.from_numpy(v) for k, v in load_file(file).items()})
     with safe_open(file, "numpy") as opened:
@@ -113,7 +113,7 @@ def test_onnx_gives_the_same_logits(run: Path, world: World, tmp_path: Path) -> 
     pytest.importorskip("onnxscript", reason="the extra onnx is not installed")
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     model = load_model(run, method="centralised")
-    file = write_model(model, tmp_path / "model.onnx")
+    file = save_model(model, tmp_path / "model.onnx")
     session = runtime.InferenceSession(file, providers=["CPUExecutionProvider"])
     images = np.array(world.dataset.images[:37])
     [logits] = session.run(["logits"], {"images": images})
@@ -179,9 +179,9 @@ def test_copies_without_checkpoints_have_no_model(run: Path, tmp_path: Path) -> 
 
 def test_files_that_are_no_models_are_refused(run: Path, tmp_path: Path) -> None:
     model = load_model(run, method="centralised")
-    good = write_model(model, tmp_path / "good.safetensors")
+    good = save_model(model, tmp_path / "good.safetensors")
     with pytest.raises(ModelError, match=r"ends with '.pt'; allowed are .safetensors and .onnx"):
-        write_model(model, tmp_path / "model.pt")
+        save_model(model, tmp_path / "model.pt")
     with pytest.raises(RunError, match="is neither the folder of a run nor a file"):
         load_model(tmp_path / "none.safetensors")
     with pytest.raises(RunError, match="is one model; an orbit, satellite or method is chosen of a run"):

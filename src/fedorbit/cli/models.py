@@ -56,10 +56,10 @@ def export(
 
     fedorbit export runs/1 -m fedavg --to everyone.onnx  [dim]one model for all[/dim]
     """
-    from fedorbit.simulation.model_files import write_model
+    from fedorbit.simulation.model_files import save_model
 
     model = _loaded(run, orbit, satellite, method, allow_code)
-    write_model(model, to)
+    save_model(model, to)
     if as_json:
         print_json({"file": str(to), "bytes": to.stat().st_size, "model": _card(model)})
         return

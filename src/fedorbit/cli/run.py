@@ -30,13 +30,14 @@ from fedorbit.config import Config, load_config
 from fedorbit.config.files import literal
 from fedorbit.errors import ConfigError, RunError
 from fedorbit.results.estimates import COMPETING
-from fedorbit.results.numbers import percent, ratio
+from fedorbit.results.numbers import averaged, percent, ratio
 from fedorbit.simulation.records import Record
 from fedorbit.stopping import StopRequested
 
 DEFAULT = "quickstart"
 JSON_KEYS = (
-    "method", "accuracy", "spread", "per_orbit", "similarity", "beta", "rounds",
+    "method", "accuracy", "spread", "per_orbit", "balanced_accuracy", "macro_f1", "similarity",
+    "beta", "rounds",
     "samples_trained", "to_ground_bytes", "from_ground_bytes", "isl_bytes", "unlinked_bytes",
     "to_ground_vs_fedavg", "seconds",
 )  # fmt: skip
@@ -47,6 +48,7 @@ class Tracker(StrEnum):
 
     TENSORBOARD = "tensorboard"
     MLFLOW = "mlflow"
+    WANDB = "wandb"
 
 
 Track = Annotated[
@@ -54,7 +56,7 @@ Track = Annotated[
     typer.Option(
         "--track",
         metavar="TRACKER",
-        help="Tell tensorboard or mlflow, too; repeatable, each is an extra.",
+        help="Log to tensorboard, mlflow or wandb (repeatable); each is an extra.",
     ),
 ]
 
@@ -155,7 +157,7 @@ def run(
         print_json({"runs": [_json_row(r.summary, r.folder) for r in result.runs]})
         return
     summaries = [r.summary for r in result.runs]
-    _print_comparison(summaries)
+    _print_comparison(summaries, averaged([len(r.records) for r in result.runs]))
     print_onboard(summaries)
     print_files([result.folder / "accuracy.png", *(r.folder for r in result.runs)])
 
@@ -283,10 +285,10 @@ def _slow_path_notice(config: Config) -> str:
     )
 
 
-def _print_comparison(summaries: list[dict[str, Any]]) -> None:
+def _print_comparison(summaries: list[dict[str, Any]], averages: str) -> None:
     rounds = summaries[0]["rounds"]
     table = Table(
-        f"After {rounds} rounds, {summaries[0]['links']} links (means of the last ten)",
+        f"After {rounds} rounds, {summaries[0]['links']} links ({averages})",
         [
             Column("method", left=True),
             Column("accuracy"),

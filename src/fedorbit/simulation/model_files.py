@@ -60,7 +60,7 @@ def load_model(
     return _from_file(source)
 
 
-def write_model(model: Classifier, path: Path | str) -> Path:
+def save_model(model: Classifier, path: Path | str) -> Path:
     """Write a model as `.safetensors` or `.onnx`, by the suffix; return the path."""
     path = Path(path)
     if path.suffix == SAFETENSORS:

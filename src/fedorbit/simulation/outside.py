@@ -1,6 +1,6 @@
 """What a run's folder asks for beyond itself, and may not decide: connections to other machines.
 
-A folder that somebody sent may name an MLflow server or a Ray cluster. Resuming it connects only
+A folder that somebody sent may name an MLflow server, Weights & Biases or a Ray cluster. Resuming it connects only
 where the user has named the same setting, on the command line or in a configuration of their own.
 """
 
@@ -21,9 +21,14 @@ def refuse_connections(where: str, config: Config, given: Iterable[str]) -> None
         return
     asked = ", ".join(f"{key} = {literal(value)}" for key, value in found.items())
     repeat = shlex.join(_overrides(found))
-    switches = {"engine": "--engine local", "tracking": "-o tracking.mlflow=false"}
-    tables = dict.fromkeys(key.partition(".")[0] for key in found)
-    without = " ".join(switches[table] for table in tables)
+    switches = {
+        "engine.kind": "--engine local",
+        "tracking.mlflow": "-o tracking.mlflow=false",
+        "tracking.wandb": "-o tracking.wandb=false",
+    }
+    without = " ".join(
+        dict.fromkeys(s for key, s in switches.items() if any(k.startswith(key) for k in found))
+    )
     raise RunError(
         f"{where} asks for connections, which a folder does not decide: {asked}; add {repeat} "
         f"if you want that, or {without} to do without"
@@ -51,6 +56,8 @@ def connections(config: Config, given: Iterable[str]) -> dict[str, Any]:
         wanted["tracking.mlflow"] = True
         if tracking.mlflow_uri is not None:
             wanted["tracking.mlflow_uri"] = tracking.mlflow_uri
+    if tracking.wandb:
+        wanted["tracking.wandb"] = True
     if engine.kind == "ray":
         wanted["engine.kind"] = "ray"
         if engine.ray_address is not None:

@@ -11,6 +11,7 @@ DIR/METHOD/records.jsonl one line per evaluated round
 DIR/METHOD/summary.json  written when the method is done
 DIR/METHOD/checkpoint-*  the two newest states
 DIR/METHOD/mlflow.json   which MLflow run it is, if it is one
+DIR/METHOD/wandb.json    which run of Weights & Biases it is, if it is one
 DIR/tensorboard/METHOD   TensorBoard's event file, if asked for
 """
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
 from annotated_types import Ge, Gt, Len, MinLen
-from pydantic import AfterValidator, ConfigDict, TypeAdapter, with_config
+from pydantic import AfterValidator, ConfigDict, StringConstraints, TypeAdapter, with_config
 from typing_extensions import TypeAliasType, TypedDict
 
 from fedorbit.orbits.plan_files import PlanShape
@@ -461,10 +461,10 @@ MANIFEST_FILE: TypeAdapter[Any] = TypeAdapter(ManifestShape)
 
 
 @with_config(STRICT)
-class MlflowShape(TypedDict):
-    """Which MLflow run a method is logged to."""
+class TrackedShape(TypedDict):
+    """Which run of MLflow or Weights & Biases a method is logged to."""
 
-    run_id: str
+    run_id: Annotated[str, StringConstraints(pattern=r"^[\w-]+$")]
 
 
-MLFLOW_FILE: TypeAdapter[Any] = TypeAdapter(MlflowShape)
+TRACKED_FILE: TypeAdapter[Any] = TypeAdapter(TrackedShape)
