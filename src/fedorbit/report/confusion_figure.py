@@ -1,5 +1,6 @@
 """Confusion matrices as a figure for papers."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,8 @@ from fedorbit.simulation.confusion import balanced_accuracy
 
 WIDTH_IN = 3.4
 MAX_CELL_TEXTS = 225
-MAX_NAMES = 45
+MAX_NAMES, MAX_NUMBERS = 45, 20
+NAME_CHARACTERS = 24
 
 
 @style.paper
@@ -35,10 +37,12 @@ def confusion_figure(
                 if counts[row, column]:
                     ink = "black" if value > 50 else "white"
                     text = f"{value:.0f}"
-                    axes.text(column, row, text, ha="center", va="center", color=ink, fontsize=5)
+                    axes.text(column, row, text, ha="center", va="center", color=ink, fontsize=6)
         if len(classes) <= MAX_NAMES:
-            axes.set_yticks(places, classes)
-            axes.set_xticks(places, classes, rotation=90)
+            names = [textwrap.shorten(name, NAME_CHARACTERS) for name in classes]
+            axes.set_yticks(places, [f"{name} {c}" for c, name in enumerate(names)])
+        if len(classes) <= MAX_NUMBERS:
+            axes.set_xticks(places)
         mean = balanced_accuracy(counts)
         told = "" if mean is None else f", balanced accuracy {mean:.1f} %"
         axes.set_title(f"{label}{told}", loc="left")

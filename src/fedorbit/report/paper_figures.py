@@ -42,9 +42,11 @@ TICK_CHARACTERS, LINE_CHARACTERS = 24, 56
 MANY_ORBITS = 10
 MANY_SERIES = 12
 """With more, a panel for each would take more than two pages."""
+MANY_MATRICES = 4
+"""Of classes; a page has more."""
 TICKS = 6
 """Values below an axis that is half a column wide."""
-MAX_CELL_TEXTS = 120
+MAX_CELL_TEXTS = 64
 
 
 def write_figures(
@@ -245,7 +247,7 @@ def similarity(setting: Setting, labels: list[str]) -> Figure | None:
     if matrix.size <= MAX_CELL_TEXTS:
         for (row, column), value in np.ndenumerate(matrix):
             ink = "black" if value > 0.5 else "white"
-            axes.text(column, row, f"{value:.3f}", ha="center", va="center", color=ink, fontsize=5)
+            axes.text(column, row, f"{value:.3f}", ha="center", va="center", color=ink, fontsize=6)
         axes.set_xticks(range(len(matrix)))
         axes.set_yticks(range(len(matrix)))
     axes.set(xlabel="orbit", ylabel="orbit", title=f"β = {world['beta']:.3f}")
@@ -320,7 +322,7 @@ def traffic(setting: Setting, labels: list[str]) -> Figure:
 def confusion(setting: Setting, labels: list[str]) -> Figure | None:
     """Draw the last confusion matrix of every series, all orbits and seeds together."""
     found = total_matrices(setting)
-    if not found or len(found) > MANY_SERIES:
+    if not found or len(found) > MANY_MATRICES:
         return None
     return confusion_figure(found, class_names(setting, len(next(iter(found.values())))))
 

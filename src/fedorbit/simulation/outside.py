@@ -22,12 +22,12 @@ def refuse_connections(where: str, config: Config, given: Iterable[str]) -> None
     asked = ", ".join(f"{key} = {literal(value)}" for key, value in found.items())
     repeat = shlex.join(_overrides(found))
     switches = {
-        "engine.kind": "--engine local",
+        "engine": "--engine local",
         "tracking.mlflow": "-o tracking.mlflow=false",
         "tracking.wandb": "-o tracking.wandb=false",
     }
     without = " ".join(
-        dict.fromkeys(s for key, s in switches.items() if any(k.startswith(key) for k in found))
+        switch for key, switch in switches.items() if any(k.startswith(key) for k in found)
     )
     raise RunError(
         f"{where} asks for connections, which a folder does not decide: {asked}; add {repeat} "
@@ -58,6 +58,8 @@ def connections(config: Config, given: Iterable[str]) -> dict[str, Any]:
             wanted["tracking.mlflow_uri"] = tracking.mlflow_uri
     if tracking.wandb:
         wanted["tracking.wandb"] = True
+        if tracking.wandb_entity is not None:
+            wanted["tracking.wandb_entity"] = tracking.wandb_entity
     if engine.kind == "ray":
         wanted["engine.kind"] = "ray"
         if engine.ray_address is not None:
