@@ -25,7 +25,7 @@ def main(folder: Path = Path("example")) -> None:
     height, width, channels = model.card.image_shape
     images = np.zeros((2, height, width, channels), dtype=model.card.dtype)
     for shares in model.probabilities(images):
-        print({name: round(float(share), 2) for name, share in zip(model.classes, shares)})
+        print(dict(zip(model.classes, shares.round(2).tolist(), strict=True)))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from examples.export_and_predict import main
 from matplotlib.figure import Figure
 
 import fedorbit as fo
-from examples.export_and_predict import main
 from fedorbit.errors import RunError
 from tests.simulation.test_runs import small
 
@@ -37,7 +37,9 @@ def test_the_package_alone_imports_nothing_slow() -> None:
         "import sys, fedorbit; dir(fedorbit); fedorbit.load_config; "
         "print([m for m in ('torch', 'matplotlib', 'pandas', 'wandb') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "[]\n"
 
 
@@ -68,7 +70,7 @@ def test_results_as_tables_figures_and_models(tmp_path: Path) -> None:
 
 
 def test_only_finished_runs_have_results(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="holds no run: it has no config.toml"):
+    with pytest.raises(RunError, match=r"holds no run: it has no config\.toml"):
         fo.load_run(tmp_path)
     fo.run(small(run={"rounds": 1, "method": "local"}), tmp_path / "run")
     (tmp_path / "run" / "local" / "summary.json").unlink()

@@ -102,9 +102,7 @@ def resume(
 
     How the run is executed may change; what is computed may not.
     """
-    done = runs.resume(
-        folder, config, overrides=overrides, progress=progress, preparing=preparing
-    )
+    done = runs.resume(folder, config, overrides=overrides, progress=progress, preparing=preparing)
     return RunResult(done.folder, done.runs)
 
 

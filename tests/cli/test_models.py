@@ -58,7 +58,10 @@ def test_the_model_of_an_unfinished_run(fedorbit) -> None:
     """That of its last checkpoint, which says after how many rounds."""
     every = ("-o", "run.rounds=2", "-o", "engine.checkpoint_every=1")
     fedorbit("run", *SMALL, "-m", "fedorbit", *every, "--out", "run")
-    for file in (*Path("run/fedorbit").glob("checkpoint-00000002*"), Path("run/fedorbit/summary.json")):
+    for file in (
+        *Path("run/fedorbit").glob("checkpoint-00000002*"),
+        Path("run/fedorbit/summary.json"),
+    ):
         file.unlink()
     exported = json.loads(
         fedorbit("export", "run", "--orbit", "0", "--to", "x.safetensors", "--json").stdout

@@ -48,7 +48,11 @@ def test_what_does_not_fit_the_model_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "objects.npy", np.array([None]), allow_pickle=True)
     grey = picture(tmp_path / "grey.png", mode="L")
     cases = (
-        (tmp_path / "wrong.npy", BANDS, r"float32 of shape \(1, 4, 5, 3\); the model takes 4 x 5 pixels"),
+        (
+            tmp_path / "wrong.npy",
+            BANDS,
+            r"float32 of shape \(1, 4, 5, 3\); the model takes 4 x 5 pixels",
+        ),
         (tmp_path / "objects.npy", BANDS, "cannot be read .*Python objects"),
         (tmp_path / "none.png", RGB, "none.png cannot be read"),
         (grey, RGB, r"grey.png has 1 channel\(s\), but the model takes 12 x 12 pixels with 3"),

@@ -39,10 +39,14 @@ def test_figures_are_those_of_scikit_learn(seed: int) -> None:
     rng = generator(seed, "confusion")
     labels = rng.integers(0, 7, 60) * (seed % 2 + 1) % 7
     predicted = np.where(rng.random(60) < 0.6, labels, rng.integers(0, 5, 60))
-    counter = ConfusionCounter(lambda model, samples: predicted[samples], labels, 8, [np.arange(60)], [0])
+    counter = ConfusionCounter(
+        lambda model, samples: predicted[samples], labels, 8, [np.arange(60)], [0]
+    )
     [matrix] = counter(np.zeros((1, 1), np.float32), [0])
     assert matrix == confusion_matrix(labels, predicted, labels=range(8)).tolist()
-    assert balanced_accuracy(matrix) == pytest.approx(100 * balanced_accuracy_score(labels, predicted))
+    assert balanced_accuracy(matrix) == pytest.approx(
+        100 * balanced_accuracy_score(labels, predicted)
+    )
     expected = f1_score(labels, predicted, average="macro", zero_division=0.0)
     assert macro_f1(matrix) == pytest.approx(100 * expected)
 
@@ -62,7 +66,12 @@ def test_matrices_add_up_over_the_satellites_of_an_orbit() -> None:
 @pytest.mark.parametrize("backend", ["kernel", "torch"])
 def test_records_have_matrices_at_the_end_and_when_asked(tmp_path: Path, backend: str) -> None:
     config = small(
-        run={"rounds": 7, "evaluate_every": 2, "confusion_every": 4, "method": ["fedorbit", "local"]},
+        run={
+            "rounds": 7,
+            "evaluate_every": 2,
+            "confusion_every": 4,
+            "method": ["fedorbit", "local"],
+        },
         engine={"backend": backend},
     )
     for run in fo.run(config, tmp_path / backend).runs:
@@ -77,5 +86,7 @@ def test_records_have_matrices_at_the_end_and_when_asked(tmp_path: Path, backend
 
 
 def test_matrices_belong_to_evaluated_rounds() -> None:
-    with pytest.raises(ConfigError, match=r"confusion_every must be a multiple of evaluate_every \(2\), got 3"):
+    with pytest.raises(
+        ConfigError, match=r"confusion_every must be a multiple of evaluate_every \(2\), got 3"
+    ):
         fo.load_config("quickstart", ["run.evaluate_every=2", "run.confusion_every=3"])

@@ -435,7 +435,9 @@ def test_wandb_logs_what_is_recorded(wandb_folder: Path, tmp_path: Path) -> None
     assert (about["training.rate"], about["method"]) == (0.01, "fedavg")
     assert about["fedorbit.config_hash"] == config_hash(fo.load_config(folder / "config.toml"))
     wanted = expected(folder, "fedavg")
-    headline = {key: [value for _, value in wanted.pop(key)] for key in list(wanted) if "summary" in key}
+    headline = {
+        key: [value for _, value in wanted.pop(key)] for key in list(wanted) if "summary" in key
+    }
     assert {key: columns.pop(key) for key in list(columns) if "summary" in key} == headline
     assert_logged(columns, wanted)
 

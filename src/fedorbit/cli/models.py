@@ -48,7 +48,7 @@ def export(
     A .safetensors file holds the parameters by PyTorch's names, a state dict without pickle; class
     names, standardisation and image shape are in its metadata. An .onnx file (extra onnx) holds the
     whole graph and takes images as they are stored. A method that serves everyone has one model;
-    of others choose an orbit or satellite. An unfinished run gives the model of its last checkpoint.
+    of others choose an orbit or satellite. An unfinished run gives that of its last checkpoint.
 
     [bold]Examples[/bold]
 
@@ -134,9 +134,7 @@ def _loaded(
     from fedorbit.simulation.model_files import load_model
 
     allow_typed_code([method] if method else [], allow_code)
-    return load_model(
-        source, orbit, satellite=satellite, method=method, progress=RichProgress()
-    )
+    return load_model(source, orbit, satellite=satellite, method=method, progress=RichProgress())
 
 
 def _best(model: "Classifier", shares: NDArray[np.float64], top: int) -> list[tuple[str, float]]:

@@ -47,7 +47,7 @@ def report(
         bool,
         typer.Option(
             "--full-scale",
-            help="Figures: percentages from 0 to 100 instead of what is drawn. Pages have a button.",
+            help="In figures, percentages from 0 to 100, not only what is drawn.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -72,9 +72,7 @@ def report(
     if figures is not None:
         from fedorbit.report.paper_figures import write_figures  # matplotlib takes a while
 
-        written += write_figures(
-            figures, comparison, RichProgress(), full_scale=full_scale
-        )
+        written += write_figures(figures, comparison, RichProgress(), full_scale=full_scale)
     if as_json:
         print_json(_document(comparison, page, written[1:]))
         return

@@ -439,7 +439,8 @@ def _arrange(path: Path, container: _Container, limits: Limits) -> ImageTree:
     others = [name for name in parts_of if suffix_of[name] not in IMAGE_SUFFIXES | _DOCUMENTS]
     if not images:
         raise DataError(
-            f"{path} holds no image in class folders; known images are {' '.join(sorted(IMAGE_SUFFIXES))}"
+            f"{path} holds no image in class folders; known images are "
+            f"{' '.join(sorted(IMAGE_SUFFIXES))}"
         )
     _refuse_large(path, {name: container.files[name] for name in images}, limits)
     root = _class_level([parts[:-1] for parts in images.values()])

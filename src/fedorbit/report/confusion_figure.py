@@ -18,9 +18,7 @@ NAME_CHARACTERS = 24
 
 
 @style.paper
-def confusion_figure(
-    matrices: Mapping[str, NDArray[np.int64]], classes: Sequence[str]
-) -> Figure:
+def confusion_figure(matrices: Mapping[str, NDArray[np.int64]], classes: Sequence[str]) -> Figure:
     """Draw a panel for each matrix: shares of the samples of each true class, in percent."""
     figure = style.new_figure(WIDTH_IN, 0.3 + 2.9 * len(matrices))
     panels = figure.subplots(len(matrices), 1, squeeze=False)[:, 0]

@@ -20,7 +20,8 @@ TRAFFIC = {
     "unlinked_bytes": "without a link",
 }
 FURTHER = (
-    "balanced_accuracy", "macro_f1", "hours_to_80", "from_ground", "isl", "staleness", "idle_visits",
+    "balanced_accuracy", "macro_f1", "hours_to_80", "from_ground", "isl", "staleness",
+    "idle_visits",
 )  # fmt: skip
 """Metrics that the headline table has where they say something."""
 ASYNCHRONOUS = ("hours_to_80", "staleness", "idle_visits")

@@ -129,9 +129,7 @@ def idle_visits(setting: Setting, labels: list[str]) -> Figure | None:
 
 
 @style.paper
-def orbits(
-    setting: Setting, labels: list[str], full_scale: bool = False
-) -> Figure | None:
+def orbits(setting: Setting, labels: list[str], full_scale: bool = False) -> Figure | None:
     """Draw accuracy per orbit of every series: lines for few orbits, a raster for many."""
     shown = begun(setting)
     if len(shown) > MANY_SERIES:
@@ -255,9 +253,7 @@ def similarity(setting: Setting, labels: list[str]) -> Figure | None:
 
 
 @style.paper
-def parameters(
-    setting: Setting, labels: list[str], full_scale: bool = False
-) -> Figure | None:
+def parameters(setting: Setting, labels: list[str], full_scale: bool = False) -> Figure | None:
     """Draw final accuracy and spread over the values of every parameter that was varied."""
     found = sweeps(setting)[:MOST_SWEEPS]
     if not found:

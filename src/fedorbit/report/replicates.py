@@ -70,7 +70,6 @@ class Comparison:
         """Labels of all series, in the order of their first appearance."""
         return list(dict.fromkeys(s.label for setting in self.settings for s in setting.series))
 
-
     @property
     def averaged(self) -> str:
         """Name the rounds that final figures are means of."""

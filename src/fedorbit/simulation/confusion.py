@@ -33,9 +33,7 @@ class ConfusionCounter:
         self._predict, self._labels, self._classes = predict, labels, classes
         self._test, self._orbit_of = test, orbits
 
-    def __call__(
-        self, models: NDArray[np.float32], active: Sequence[int]
-    ) -> list[Matrix | None]:
+    def __call__(self, models: NDArray[np.float32], active: Sequence[int]) -> list[Matrix | None]:
         """Return a matrix per orbit; None where no active client has test samples.
 
         `models` has one row per client, or one for all.

@@ -154,7 +154,13 @@ def _row(
 
 
 def _card(
-    folder: Path, config: Config, progress: Progress | None, *, method: str, serves: str, rounds: int
+    folder: Path,
+    config: Config,
+    progress: Progress | None,
+    *,
+    method: str,
+    serves: str,
+    rounds: int,
 ) -> ModelCard:
     """Describe a model from the run's world file; runs before it had the standardisation anew."""
     setting = read_setting(folder)

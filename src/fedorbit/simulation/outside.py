@@ -1,7 +1,8 @@
 """What a run's folder asks for beyond itself, and may not decide: connections to other machines.
 
-A folder that somebody sent may name an MLflow server, Weights & Biases or a Ray cluster. Resuming it connects only
-where the user has named the same setting, on the command line or in a configuration of their own.
+A folder that somebody sent may name an MLflow server, Weights & Biases or a Ray cluster. Resuming
+it connects only where the user has named the same setting, on the command line or in a
+configuration of their own.
 """
 
 import shlex

@@ -202,7 +202,9 @@ class CardShape(InputShape):
 def _has_a_scale_per_channel(card: CardShape) -> CardShape:
     for key, values in (("scale", card["scale"]), ("shift", card["shift"])):
         if len(values) != card["image_shape"][2]:
-            raise ValueError(f"{key} has {len(values)} values for {card['image_shape'][2]} channels")
+            raise ValueError(
+                f"{key} has {len(values)} values for {card['image_shape'][2]} channels"
+            )
     return card
 
 
