@@ -26,7 +26,7 @@ def summed(matrices: Sequence[Any]) -> Counts | None:
 
 def orbit_matrices(series: Series) -> list[Counts | None]:
     """Return the last matrix of each orbit, added up over seeds; nothing where none is recorded."""
-    last = [
+    last: list[list[Any]] = [
         next((r["confusion"] for r in reversed(run.records) if "confusion" in r), [])
         for run in series.replicates
     ]

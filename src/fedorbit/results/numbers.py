@@ -27,8 +27,10 @@ def averaged(evaluated: Sequence[int]) -> str:
         return f"means of the last {LAST_ROUNDS} evaluated rounds"
     if most == 1:
         return "of the one evaluated round"
+    if fewest == most:
+        return f"means of all {most} evaluated rounds"
     if most < LAST_ROUNDS:
-        return f"means of all {most if fewest == most else ''} evaluated rounds".replace("  ", " ")
+        return "means of all evaluated rounds"
     return f"means of the last {LAST_ROUNDS} evaluated rounds, or of all where there are fewer"
 
 

@@ -60,8 +60,11 @@ class ModelCard:
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> "ModelCard":
         """Return the card in a JSON object of the shape that a schema has checked."""
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in document.items()}
-        return cls(**{key: values[key] for key in cls.__dataclass_fields__})
+        values: dict[str, Any] = {
+            key: tuple(document[key]) if isinstance(document[key], list) else document[key]
+            for key in cls.__dataclass_fields__
+        }
+        return cls(**values)
 
 
 class Classifier(nn.Module):

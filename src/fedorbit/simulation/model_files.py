@@ -107,7 +107,7 @@ def _from_run(
 def _chosen(folder: Path, methods: Sequence[str], name: str | None) -> str:
     if name is None and len(methods) == 1:
         return methods[0]
-    if name not in methods:
+    if name is None or name not in methods:
         asked = "several methods" if name is None else f"no method {name!r}"
         raise RunError(f"{folder} has {asked}; choose one with --method: {', '.join(methods)}")
     return name

@@ -75,7 +75,8 @@ def _fits_itself(record: RecordShape) -> RecordShape:
     _require_known("visible", "an orbit", record["visible"], orbits)
     _require_known("present", "an orbit", record.get("present", []), orbits)
     matrices = [matrix for matrix in record.get("confusion", []) if matrix is not None]
-    if len({len(row) for matrix in matrices for row in (matrix, *matrix)}) > 1:
+    sides = {len(matrix) for matrix in matrices} | {len(row) for m in matrices for row in m}
+    if len(sides) > 1:
         raise ValueError("confusion has a matrix that is not square, or of other classes")
     return record
 
