@@ -20,7 +20,7 @@ NAME_CHARACTERS = 24
 @style.paper
 def confusion_figure(matrices: Mapping[str, NDArray[np.int64]], classes: Sequence[str]) -> Figure:
     """Draw a panel for each matrix: shares of the samples of each true class, in percent."""
-    figure = style.new_figure(WIDTH_IN, 0.3 + 2.9 * len(matrices))
+    figure = style.new_figure(WIDTH_IN, 0.2 + 2.3 * len(matrices))
     panels = figure.subplots(len(matrices), 1, squeeze=False)[:, 0]
     places = range(len(classes))
     for axes, (label, counts) in zip(panels, matrices.items(), strict=True):
@@ -28,7 +28,9 @@ def confusion_figure(matrices: Mapping[str, NDArray[np.int64]], classes: Sequenc
         shares: Any = np.divide(
             100.0 * counts, totals, out=np.full(counts.shape, np.nan), where=totals > 0
         )
-        image = axes.imshow(shares, vmin=0, vmax=100, cmap="cividis", interpolation="nearest")
+        image = axes.imshow(
+            shares, vmin=0, vmax=100, cmap="cividis", interpolation="nearest", aspect="auto"
+        )
         figure.colorbar(image, ax=axes, label="share of the true class (%)")
         if counts.size <= MAX_CELL_TEXTS:
             for (row, column), value in np.ndenumerate(shares):
