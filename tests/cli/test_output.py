@@ -100,7 +100,7 @@ SUMMARY = {
 def test_the_comparison_fits_the_terminal(at_width, capsys, width: int, has_orbits: bool) -> None:
     at_width(width)
     names = ["fedavg", "fedprox", "centralised", "fedorbit", "my_module:Method"]
-    run._print_comparison([{**SUMMARY, "method": name} for name in names])
+    run._print_comparison([{**SUMMARY, "method": name} for name in names], "means of all 2")
     text = capsys.readouterr().out
     assert all(len(line) <= width for line in text.splitlines())
     for cell in (*names, "88.1", "12.3", "123.46 M", "123 MB", "1.05 x", "2346 MB"):
@@ -111,11 +111,11 @@ def test_the_comparison_fits_the_terminal(at_width, capsys, width: int, has_orbi
 def test_similarity_and_blend_are_told_apart(at_width, capsys) -> None:
     at_width(80)
     fedavg, fedorbit = ({**SUMMARY, "method": name} for name in ("fedavg", "fedorbit"))
-    run._print_comparison([fedavg, {**fedorbit, "beta": 0.5}])
+    run._print_comparison([fedavg, {**fedorbit, "beta": 0.5}], "means")
     text = capsys.readouterr().out
     assert "Class similarity of the orbits: 0.500" in text and "beta" not in text
     for order in (1, -1):  # whichever method comes first
-        run._print_comparison([fedavg, {**fedorbit, "beta": 0.25}][::order])
+        run._print_comparison([fedavg, {**fedorbit, "beta": 0.25}][::order], "means")
         text = capsys.readouterr().out
         assert "Class similarity of the orbits: 0.500" in text
         assert "fedorbit blends with beta = 0.250" in text

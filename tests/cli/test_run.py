@@ -90,8 +90,8 @@ def test_trackers_are_chosen_on_the_command_line(fedorbit, tmp_path: Path) -> No
     fedorbit("run", "--resume", "second", "--track", "tensorboard", "-q")
     assert len(list((tmp_path / "second" / "tensorboard" / "local").iterdir())) == 1
 
-    refused = fedorbit("run", *tiny, "--track", "wandb", "--out", "third", code=2)
-    assert "'wandb' is not one of 'tensorboard', 'mlflow'" in refused.stderr
+    refused = fedorbit("run", *tiny, "--track", "comet", "--out", "third", code=2)
+    assert "'comet' is not one of 'tensorboard', 'mlflow', 'wandb'" in refused.stderr
 
 
 @pytest.mark.skipif(find_spec("mlflow") is None, reason="needs fedorbit[mlflow]")

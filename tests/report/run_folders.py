@@ -56,6 +56,8 @@ def world(station: str = "London", first_class: str = "field") -> dict[str, Any]
     }
 
 
+CONFUSION = [[[1, 1], [0, 0]], [[0, 0], [1, 3]], None]
+"""Test samples by true and predicted class at the end, per orbit; orbit 2 was not evaluated."""
 LINKS = [(0, 1, 0.0, 650.0), (0, 1, 3000.0, 3300.0), (1, 2, 300.0, 99_999.0)]
 """Links between satellites: nodes, begin and end; in rounds 0 to 2, 10, and from 1 on."""
 
@@ -123,6 +125,8 @@ def write_run(
         records = [record(t, accuracy) for t in range(rounds)]
         for one, told in zip(records, (notes or {}).get(method, ()), strict=False):
             one |= {"noted": told} if told else {}
+        if setting is not None:
+            records[-1]["confusion"] = CONFUSION
         lines = "".join(json.dumps(r) + "\n" for r in records)
         (target / "records.jsonl").write_text(lines)
         if method in unfinished:

@@ -82,7 +82,10 @@ def save_screenshot(opened: Opened, tmp_path: Path, name: str) -> None:
 
 def test_it_draws_everything_and_asks_for_nothing(browser, file: Path, tmp_path: Path) -> None:
     opened = Opened(browser, file)
-    charts = "accuracy spread hours samples bytes orbits timeline map classes similarity traffic"
+    charts = (
+        "accuracy spread hours samples bytes orbits confusion timeline map classes similarity "
+        "traffic"
+    )
     for name in charts.split():
         assert opened.chart(name).locator("svg :is(path, rect, circle)").count() >= 3, name
     assert opened.chart("accuracy").locator(".band").count() == 3  # two seeds: three bands
@@ -246,3 +249,37 @@ def test_what_methods_noted_is_drawn(browser, tmp_path: Path, width: int) -> Non
     assert opened.complaints == []
     assert opened.requests == [file.as_uri()]
     save_screenshot(opened, tmp_path, f"notes-{width}")
+
+
+def test_a_confusion_matrix_of_a_method_and_orbit(browser, file: Path) -> None:
+    """Two seeds: of 4 fields in orbit 0 two are right, of 8 towns in orbit 1 six."""
+    opened = Opened(browser, file)
+    figure = opened.page.locator('section.setting:visible figure[data-chart="confusion"]')
+
+    def cells() -> list[str]:
+        return figure.locator("rect title").all_text_contents()
+
+    assert cells()[2:] == [
+        f"town taken for {EVIL}: 2 of 8 (25.0 %)",
+        "town taken for town: 6 of 8 (75.0 %)",
+    ]
+    figure.locator("select.confusion-method").select_option(label="fedavg")
+    figure.locator("select.confusion-orbit").select_option(label="0")
+    assert cells() == [
+        f"{EVIL} taken for {EVIL}: 2 of 4 (50.0 %)",
+        f"{EVIL} taken for town: 2 of 4 (50.0 %)",
+    ]
+    figure.locator("select.confusion-orbit").select_option(label="2")
+    assert "No test sample" in figure.locator(".plot").text_content()
+    assert opened.complaints == []
+
+
+def test_axes_fit_what_is_drawn_or_show_everything(browser, file: Path) -> None:
+    """Accuracies of 30, 53 and 65 with bands over two seeds; the last ones reach 100."""
+    opened = Opened(browser, file)
+    labels = opened.chart("spread").locator("text")
+    fitted = labels.all_text_contents()
+    assert "20" in fitted and "100" not in fitted and "0" not in fitted[:3]
+    opened.page.locator("#full-scale").click()
+    assert {"0", "20", "100"} <= set(labels.all_text_contents())
+    assert opened.complaints == []

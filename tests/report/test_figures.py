@@ -97,7 +97,7 @@ def test_a_partition_figure_holds_counts_and_similarities(tmp_path: Path) -> Non
     assert similarity[0, 1] == pytest.approx(1.0)
     assert similarity[0, 2] < 0.2
     shown = texts(figure)
-    assert shown.count("1.00") >= 5 and f"{similarity[0, 2]:.2f}" in shown
+    assert shown.count("1.000") >= 5 and f"{similarity[0, 2]:.3f}" in shown
     # One minus the mean of the three distances 0, d and d.
     beta = 1.0 - 2.0 * (1.0 - similarity[0, 2]) / 3.0
     assert f"class similarity, beta = {beta:.3f}" in shown

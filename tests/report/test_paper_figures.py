@@ -68,7 +68,7 @@ def test_long_names_stay_inside(tmp_path: Path) -> None:
     comparison = compare(read_runs([tmp_path]))
     for name, draw in paper_figures.FIGURES.items():
         figure = draw(comparison.settings[0], comparison.labels)
-        if name == "parameters":  # none was varied
+        if name in ("parameters", "confusion"):  # none was varied; too many for a panel each
             assert figure is None
             continue
         assert figure is not None
@@ -78,6 +78,29 @@ def test_long_names_stay_inside(tmp_path: Path) -> None:
             box = legend.get_window_extent()
             assert box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height, name
         assert min(axes.get_window_extent().width for axes in figure.axes[:1]) > 0.5 * width, name
+
+
+def test_axes_of_percentages_fit_what_is_drawn(comparison: Comparison) -> None:
+    setting, labels = comparison.settings[0], comparison.labels
+    for name in paper_figures.OF_PERCENT - {"parameters"}:
+        fitted = paper_figures.FIGURES[name](setting, labels).axes[0]
+        low, high = fitted.get_ylim()
+        drawn = [y for line in fitted.get_lines() for y in line.get_ydata()]
+        assert 0.0 <= low <= min(drawn) and max(drawn) <= high <= 100.0, name
+        assert high - low < 60.0, name
+        full = paper_figures.FIGURES[name](setting, labels, full_scale=True).axes[0]
+        assert full.get_ylim() == (0.0, 100.0), name
+
+
+def test_a_confusion_figure_has_shares_of_each_true_class(comparison: Comparison) -> None:
+    """Two seeds of one matrix each for orbits 0 and 1: 2 of 4 fields and 6 of 8 towns are right."""
+    figure = paper_figures.confusion(comparison.settings[0], comparison.labels)
+    panels = [axes for axes in figure.axes if axes.images]
+    assert len(panels) == 2
+    shares = panels[0].images[0].get_array()
+    assert shares.tolist() == [[50.0, 50.0], [25.0, 75.0]]
+    assert panels[0].get_title("left") == "fedavg, balanced accuracy 62.5 %"
+    assert [t.get_text() for t in panels[0].get_yticklabels()] == ["field 0", "town 1"]
 
 
 def test_so_many_series_have_no_panel_each(tmp_path: Path) -> None:

@@ -77,12 +77,18 @@ def test_costs_and_notes_are_those_of_the_summary() -> None:
         "idle_visit": {"count": 7, "mean": 1.0, "max": 1.0, "last": 1.0},
     }
     results = run(
-        noted=noted, samples_trained=1, to_ground_bytes=2, from_ground_bytes=3, isl_bytes=4
+        noted=noted,
+        balanced_accuracy=40.0,
+        macro_f1=30.0,
+        samples_trained=1,
+        to_ground_bytes=2,
+        from_ground_bytes=3,
+        isl_bytes=4,
     )
     values = {name: metric.of(results) for name, metric in METRICS.items() if name != "hours_to_80"}
     assert values == {
         "accuracy": 50.0, "spread": 5.0, "samples": 1, "to_ground": 2, "from_ground": 3, "isl": 4,
-        "staleness": 2.5, "idle_visits": 7,
+        "staleness": 2.5, "idle_visits": 7, "balanced_accuracy": 40.0, "macro_f1": 30.0,
     }  # fmt: skip
     assert METRICS["staleness"].of(run()) is METRICS["idle_visits"].of(run()) is None
 

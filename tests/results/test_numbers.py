@@ -3,7 +3,7 @@
 import pytest
 
 from fedorbit.results.estimates import Estimate
-from fedorbit.results.numbers import amount, percent, ratio, with_deviation
+from fedorbit.results.numbers import amount, averaged, percent, ratio, with_deviation
 
 
 def test_percentages_and_ratios_have_a_sign_for_what_is_not_known() -> None:
@@ -25,3 +25,17 @@ def test_one_seed_has_no_deviation() -> None:
 )  # fmt: skip
 def test_amounts_have_three_digits_and_a_prefix(value: float | None, printed: str) -> None:
     assert amount(value, "B") == printed
+
+
+@pytest.mark.parametrize(
+    ("evaluated", "words"),
+    [
+        ([10, 40], "means of the last 10 evaluated rounds"),
+        ([2, 2], "means of all 2 evaluated rounds"),
+        ([2, 3], "means of all evaluated rounds"),
+        ([1], "of the one evaluated round"),
+        ([3, 12], "means of the last 10 evaluated rounds, or of all where there are fewer"),
+    ],
+)
+def test_what_headline_figures_are_means_of(evaluated: list[int], words: str) -> None:
+    assert averaged(evaluated) == words

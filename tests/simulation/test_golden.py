@@ -30,7 +30,7 @@ EVENTS = [
     {"round": 2, "kind": "leave", "satellite": 0},
     {"round": 5, "kind": "join", "satellite": 5},
 ]
-NEW = ("seconds", "hours")
+NEW = ("seconds", "hours", "confusion")
 """Entries of a record that are measured, or were not there then."""
 PLACES = [(51.0, 0.0), (-20.0, 120.0), (40.0, -100.0), (0.0, -40.0), (10.0, 70.0)]
 

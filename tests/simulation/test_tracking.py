@@ -1,4 +1,4 @@
-"""TensorBoard and MLflow, the real packages, read back with their own readers."""
+"""TensorBoard, MLflow and Weights & Biases, the real packages, read back by their own readers."""
 
 import errno
 import json
@@ -22,6 +22,7 @@ from fedorbit.simulation import loop, runs
 from fedorbit.simulation.provenance import config_hash, source_commit
 from fedorbit.simulation.records import read_records
 from fedorbit.simulation.tracking import Tracking
+from tests.patience import wait_until
 from tests.simulation.test_runs import ROUNDS, StopAfter, small, timeless
 
 # SQLAlchemy 2.1 warns of what MLflow does while it is imported; users do not see it.
@@ -113,6 +114,8 @@ def expected(run: Path, method: str) -> dict[str, list[tuple[int, float]]]:
     last = records[-1]["round"]
     columns["summary/accuracy"] = [(last, summary["accuracy"])]
     columns["summary/spread"] = [(last, summary["spread"])]
+    columns["summary/balanced_accuracy"] = [(last, summary["balanced_accuracy"])]
+    columns["summary/macro_f1"] = [(last, summary["macro_f1"])]
     for orbit, accuracy in enumerate(summary["per_orbit"]):
         if accuracy is not None:
             columns[f"summary/orbit_accuracy/{orbit}"] = [(last, accuracy)]
@@ -325,7 +328,7 @@ def test_a_tracker_that_fails_at_the_start_is_not_asked_again(tmp_path: Path) ->
     watchers.end()
 
 
-@pytest.mark.parametrize("package", ["tensorboard", "mlflow"])
+@pytest.mark.parametrize("package", ["tensorboard", "mlflow", "wandb"])
 def test_a_missing_package_is_named_before_anything_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
@@ -367,6 +370,76 @@ def test_two_processes_may_create_the_database_at_once(mlflow_uri: str, tmp_path
     answers = [process.communicate() for process in both]
     assert [process.returncode for process in both] == [0, 0], answers
     assert answers[0][0] == answers[1][0]
+
+
+@pytest.fixture
+def wandb_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    pytest.importorskip("wandb", reason="needs fedorbit[wandb]")
+    for key in ("WANDB_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR"):
+        monkeypatch.setenv(key, str(tmp_path))
+    return tmp_path / "wandb"
+
+
+OFFLINE = {"wandb": True, "wandb_mode": "offline", "wandb_project": "orbits"}
+
+
+def wandb_records(folder: Path, run: Path, method: str) -> tuple[dict[str, Any], dict[str, list]]:
+    """Read the one offline folder of a method: settings, and (step, value) by name."""
+    run_id = json.loads((run / method / "wandb.json").read_text())["run_id"]
+    [file] = folder.glob(f"offline-run-*-{run_id}/*.wandb")
+    columns, about = {}, {}
+    wait_until(lambda: _scanned(file, about, columns))
+    return about, columns
+
+
+def _scanned(file: Path, about: dict[str, Any], columns: dict[str, list]) -> bool:
+    """Read a file that another process may be writing; return whether it was whole."""
+    from wandb.proto.wandb_internal_pb2 import Record
+    from wandb.sdk.internal.datastore import DataStore
+
+    about.clear()
+    columns.clear()
+    store = DataStore()
+    store.open_for_scan(str(file))
+    while (content := store.scan_data()) is not None:
+        record = Record.FromString(content)
+        if record.WhichOneof("record_type") == "run":
+            about |= {item.key: json.loads(item.value_json) for item in record.run.config.update}
+            about |= {"name": record.run.display_name, "project": record.run.project}
+        if record.WhichOneof("record_type") == "exit":
+            about["exit"] = record.exit.exit_code
+        for item in record.summary.update:
+            key = item.key or item.nested_key[0]
+            if key.startswith("summary/"):
+                columns[key] = [json.loads(item.value_json)]
+        row = {item.nested_key[0]: json.loads(item.value_json) for item in record.history.item}
+        for key in row.keys() - {"_step", "_runtime", "_timestamp"}:
+            columns.setdefault(key, []).append((row["_step"], row[key]))
+    store.close()
+    return "exit" in about
+
+
+def test_wandb_logs_what_is_recorded(wandb_folder: Path, tmp_path: Path) -> None:
+    """A stopped and resumed run is in one folder, every step once."""
+    folder, config = tmp_path / "run", small(run={"method": "fedavg"}, tracking=OFFLINE)
+    with pytest.raises(fo.StopRequested):
+        fo.run(config, folder, progress=StopAfter("fedavg", 4))
+    about, columns = wandb_records(wandb_folder, folder, "fedavg")
+    assert about["exit"] == 1
+    assert [step for step, _ in columns["accuracy"]] == [0, 1, 2, 3]
+    with pytest.raises(RunError, match=r"asks for connections.*-o tracking.wandb=false to do"):
+        fo.resume(folder)
+    fo.resume(folder, config)
+    about, columns = wandb_records(wandb_folder, folder, "fedavg")
+    assert (about["exit"], about["name"], about["project"]) == (0, "run/fedavg", "orbits")
+    assert (about["training.rate"], about["method"]) == (0.01, "fedavg")
+    assert about["fedorbit.config_hash"] == config_hash(fo.load_config(folder / "config.toml"))
+    wanted = expected(folder, "fedavg")
+    headline = {
+        key: [value for _, value in wanted.pop(key)] for key in list(wanted) if "summary" in key
+    }
+    assert {key: columns.pop(key) for key in list(columns) if "summary" in key} == headline
+    assert_logged(columns, wanted)
 
 
 def test_tracking_is_no_part_of_what_a_run_is(tmp_path: Path) -> None:

@@ -51,6 +51,8 @@ COMMANDS = {
     "methods": "List the methods and their parameters.",
     "orbits": "Show a constellation: which orbits are in view when, gaps, and every contact.",
     "report": "Make one self-contained HTML page of runs or a study.",
+    "export": "Write the model of a run to a file: safetensors or ONNX.",
+    "predict": "Classify images with the model of a run or of an exported file.",
     "doctor": "Check the installation: backend, hardware, extras, datasets.",
     "data": "Fetch, prepare and inspect images; deal them to satellites.",
     "study": "Run studies: grids of runs, and their tables.",

@@ -43,6 +43,13 @@ def report(
             "--figures", metavar="DIR", help="Also write figures for papers: PDF, SVG and PNG."
         ),
     ] = None,
+    full_scale: Annotated[
+        bool,
+        typer.Option(
+            "--full-scale",
+            help="In figures, percentages from 0 to 100, not only what is drawn.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make one self-contained HTML page of runs or a study.
@@ -65,7 +72,7 @@ def report(
     if figures is not None:
         from fedorbit.report.paper_figures import write_figures  # matplotlib takes a while
 
-        written += write_figures(figures, comparison, RichProgress())
+        written += write_figures(figures, comparison, RichProgress(), full_scale=full_scale)
     if as_json:
         print_json(_document(comparison, page, written[1:]))
         return
@@ -96,8 +103,9 @@ def _document(comparison: Comparison, page: Path, figures: list[Path]) -> dict[s
 
 def _print_headline(comparison: Comparison) -> None:
     further = further_metrics(comparison.settings)
+    averages = comparison.averaged
     table = Table(
-        "Means of the last ten evaluated rounds, ± standard deviation over seeds",
+        f"{averages[0].upper()}{averages[1:]}, ± standard deviation over seeds",
         [
             Column("method", left=True),
             Column("seeds", rank=3),

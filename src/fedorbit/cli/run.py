@@ -36,12 +36,13 @@ from fedorbit.config import Config, load_config
 from fedorbit.config.files import literal
 from fedorbit.errors import ConfigError, RunError
 from fedorbit.results.estimates import COMPETING
-from fedorbit.results.numbers import percent, ratio
+from fedorbit.results.numbers import averaged, percent, ratio
 from fedorbit.simulation.records import Record
 from fedorbit.stopping import StopRequested
 
 JSON_KEYS = (
-    "method", "accuracy", "spread", "per_orbit", "similarity", "beta", "rounds",
+    "method", "accuracy", "spread", "per_orbit", "balanced_accuracy", "macro_f1", "similarity",
+    "beta", "rounds",
     "samples_trained", "to_ground_bytes", "from_ground_bytes", "isl_bytes", "unlinked_bytes",
     "to_ground_vs_fedavg", "seconds",
 )  # fmt: skip
@@ -52,6 +53,7 @@ class Tracker(StrEnum):
 
     TENSORBOARD = "tensorboard"
     MLFLOW = "mlflow"
+    WANDB = "wandb"
 
 
 Track = Annotated[
@@ -59,7 +61,7 @@ Track = Annotated[
     typer.Option(
         "--track",
         metavar="TRACKER",
-        help="Log to tensorboard or mlflow; repeatable, each is an extra.",
+        help="Log to tensorboard, mlflow or wandb; repeatable, each is an extra.",
     ),
 ]
 
@@ -157,7 +159,7 @@ def run(
         print_json({"runs": [_json_row(r.summary, r.folder) for r in result.runs]})
         return
     summaries = [r.summary for r in result.runs]
-    _print_comparison(summaries)
+    _print_comparison(summaries, averaged([len(r.records) for r in result.runs]))
     print_onboard(summaries)
     print_files([result.folder / "accuracy.png", *(r.folder for r in result.runs)])
     command = shlex.join(["fedorbit", "report", str(result.folder)])
@@ -278,11 +280,11 @@ def _slow_path_notice(config: Config) -> str:
     )
 
 
-def _print_comparison(summaries: list[dict[str, Any]]) -> None:
+def _print_comparison(summaries: list[dict[str, Any]], averages: str) -> None:
     rounds = summaries[0]["rounds"]
     compared = any(row["to_ground_vs_fedavg"] is not None for row in summaries)
     table = Table(
-        f"After {rounds} rounds, {summaries[0]['links']} links (means of the last ten)",
+        f"After {rounds} rounds, {summaries[0]['links']} links ({averages})",
         [
             Column("method", left=True),
             Column("accuracy"),

@@ -302,11 +302,27 @@ class RunSection(Section):
         "physical: satellites of an orbit need links too, see network.isl",
     )
     evaluate_every: int = Field(1, ge=1, le=10_000_000, description="rounds")
+    confusion_every: int | None = Field(
+        None,
+        ge=1,
+        le=10_000_000,
+        description="rounds between confusion matrices in the records, a multiple of "
+        "evaluate_every; the last record always has them",
+    )
 
     @field_validator("method", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _confusion_where_evaluated(self) -> Self:
+        if (self.confusion_every or 0) % self.evaluate_every:
+            raise ValueError(
+                f"confusion_every must be a multiple of evaluate_every ({self.evaluate_every}), "
+                f"got {self.confusion_every}"
+            )
+        return self
 
 
 class EngineSection(Section):

@@ -1,6 +1,7 @@
 """What a user may set about trackers, which are told of a run while it goes on."""
 
 import re
+from typing import Literal
 
 from pydantic import Field, field_validator
 
@@ -15,6 +16,13 @@ class TrackingSection(Section):
     mlflow_experiment: str = Field("fedorbit", min_length=1, description="created if missing")
     mlflow_uri: str | None = Field(
         None, description="default MLFLOW_TRACKING_URI, or else what MLflow takes"
+    )
+
+    wandb: bool = Field(False, description="a Weights & Biases run per method")
+    wandb_project: str = Field("fedorbit", min_length=1, description="created if missing")
+    wandb_entity: str | None = Field(None, description="user or team; default the user's own")
+    wandb_mode: Literal["online", "offline"] | None = Field(
+        None, description="default WANDB_MODE, or else online; offline: for `wandb sync` later"
     )
 
     @field_validator("mlflow_uri")

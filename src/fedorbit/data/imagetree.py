@@ -31,7 +31,7 @@ from fedorbit.inputs import kind_of, open_regular
 
 ARCHIVES = ".zip, .tar, .tar.gz, .tgz or .rar"
 
-_IMAGES = {
+IMAGE_SUFFIXES = {
     ".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".npy",
 }  # fmt: skip
 _DOCUMENTS = {"", ".txt", ".csv", ".tsv", ".md", ".json", ".xml", ".html", ".pdf", ".db", ".ini"}
@@ -460,11 +460,12 @@ def _arrange(path: Path, container: Container, limits: Limits) -> ImageTree:
         _refuse_undecodable(container.where, "/".join(parts))
 
     suffix_of = {name: PurePosixPath(name).suffix.lower() for name in parts_of}
-    images = {name: parts for name, parts in parts_of.items() if suffix_of[name] in _IMAGES}
-    others = [name for name in parts_of if suffix_of[name] not in _IMAGES | _DOCUMENTS]
+    images = {name: parts for name, parts in parts_of.items() if suffix_of[name] in IMAGE_SUFFIXES}
+    others = [name for name in parts_of if suffix_of[name] not in IMAGE_SUFFIXES | _DOCUMENTS]
     if not images:
         raise DataError(
-            f"{path} holds no image in class folders; known images are {' '.join(sorted(_IMAGES))}"
+            f"{path} holds no image in class folders; known images are "
+            f"{' '.join(sorted(IMAGE_SUFFIXES))}"
         )
     _refuse_large(path, container.where, {name: container.files[name] for name in images}, limits)
     root = _class_level([parts[:-1] for parts in images.values()])

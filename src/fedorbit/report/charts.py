@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fedorbit.report import noted, onboard
+from fedorbit.report import confusions, noted, onboard
 from fedorbit.report.curves import TRAFFIC, begun, headline_rows, visible_windows
 from fedorbit.report.markup import Html, joined, table, tag
 from fedorbit.report.replicates import Setting
@@ -58,6 +58,7 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
             class_="grid",
         ),
         _orbits(shown, labels, seeds),
+        _confusion(setting, shown, labels),
         _timeline(setting, shown),
         _map(setting, shown),
         _classes(setting, shown),
@@ -188,6 +189,34 @@ def _orbits(shown: dict[str, Any], labels: dict[int, str], seeds: int) -> Html:
     data = table(head, rows, "Accuracy per orbit in the last round")
     in_words = f"Accuracy of {orbits} orbits over rounds; in the last round {words}."
     return _chart("orbits", "Accuracy per orbit", caption, in_words, data, before=picker)
+
+
+def _confusion(setting: Setting, shown: dict[str, Any], labels: dict[int, str]) -> Html | None:
+    """Which classes are taken for which at the end, where it was recorded."""
+    values = shown.get("confusion")
+    if values is None:
+        return None
+    rows = values["rows"]
+    methods = [
+        tag("option", labels[row["series"]], value=n, selected=row is rows[-1])
+        for n, row in enumerate(rows)
+    ]
+    orbits = [tag("option", "all", value=-1, selected=True)]
+    orbits += [tag("option", o, value=o) for o in range(max(len(row["orbits"]) for row in rows))]
+    pickers = tag(
+        "div",
+        tag("label", "Method ", tag("select", *methods, class_="confusion-method")),
+        tag("label", " Orbit ", tag("select", *orbits, class_="confusion-orbit")),
+        class_="pickers",
+        hidden=True,
+    )
+    caption = (
+        "Test samples of each true class (rows) by the class they are taken for (columns, in the "
+        "same order) at the last evaluation; colours are shares of the row."
+    )
+    words = f"Confusion matrix of {len(values['names'])} classes. {confusions.in_words(setting)}."
+    data = confusions.class_tables(setting)
+    return _chart("confusion", "Confusion of classes", caption, words, data, before=pickers)
 
 
 def _timeline(setting: Setting, shown: dict[str, Any]) -> Html | None:
@@ -329,7 +358,7 @@ def _classes(setting: Setting, shown: dict[str, Any]) -> Html:
     if matrix is None:
         charts.append(_left_out("Similarity of orbits", f"there are too many orbits; {beta}"))
     else:
-        rows = [(f"orbit {o}", *(f"{v:.2f}" for v in row)) for o, row in enumerate(matrix)]
+        rows = [(f"orbit {o}", *(f"{v:.3f}" for v in row)) for o, row in enumerate(matrix)]
         words = f"Class similarity of {len(matrix)} orbits; {beta}."
         head = ["", *(f"orbit {o}" for o in range(len(matrix)))]
         charts.append(

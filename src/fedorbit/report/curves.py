@@ -19,7 +19,10 @@ TRAFFIC = {
     "isl_bytes": "inter-satellite",
     "unlinked_bytes": "without a link",
 }
-FURTHER = ("hours_to_80", "from_ground", "isl", "staleness", "idle_visits")
+FURTHER = (
+    "balanced_accuracy", "macro_f1", "hours_to_80", "from_ground", "isl", "staleness",
+    "idle_visits",
+)  # fmt: skip
 """Metrics that the headline table has where they say something."""
 ASYNCHRONOUS = ("hours_to_80", "staleness", "idle_visits")
 """Those that it has whenever a method noted something about its aggregations."""

@@ -106,7 +106,7 @@ def partition_figure(partition: Partition, dataset: Dataset, title: str) -> Figu
     if len(similarity) <= 8:
         for (row, column), value in np.ndenumerate(similarity):
             ink = "black" if value > 0.5 else "white"
-            right.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
+            right.text(column, row, f"{value:.3f}", ha="center", va="center", color=ink, fontsize=7)
         right.set_xticks(range(len(similarity)))
         right.set_yticks(range(len(similarity)))
     right.set(xlabel="orbit", ylabel="orbit")

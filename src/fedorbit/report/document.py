@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fedorbit.report.confusions import confusion_values
 from fedorbit.report.curves import (
     TRAFFIC,
     against,
@@ -80,6 +81,7 @@ def chart_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any]:
     windows = visible_windows(setting)
     onboard = onboard_values(setting, labels, _thin)
     noted = noted_values(setting, labels, _thin)
+    confusion = confusion_values(setting, labels)
     found = sweeps(setting)
     return {
         "sweeps": [_sweep_values(sweep) for sweep in found[:MOST_SWEEPS]],
@@ -90,6 +92,7 @@ def chart_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any]:
         **curves,
         **({"onboard": onboard} if onboard else {}),
         **({"noted": noted} if noted else {}),
+        **({"confusion": confusion} if confusion else {}),
     }
 
 

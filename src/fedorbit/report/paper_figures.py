@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 
 from fedorbit.progress import Progress, SilentProgress
 from fedorbit.report import style
+from fedorbit.report.confusion_figure import confusion_figure
+from fedorbit.report.confusions import class_names, total_matrices
 from fedorbit.report.curves import (
     TRAFFIC,
     against,
@@ -40,15 +42,24 @@ TICK_CHARACTERS, LINE_CHARACTERS = 24, 56
 MANY_ORBITS = 10
 MANY_SERIES = 12
 """With more, a panel for each would take more than two pages."""
+MANY_MATRICES = 4
+"""Of classes; a page has more."""
 TICKS = 6
 """Values below an axis that is half a column wide."""
-MAX_CELL_TEXTS = 120
+MAX_CELL_TEXTS = 64
 
 
 def write_figures(
-    folder: Path, comparison: Comparison, progress: Progress | None = None
+    folder: Path,
+    comparison: Comparison,
+    progress: Progress | None = None,
+    *,
+    full_scale: bool = False,
 ) -> list[Path]:
-    """Write every figure of every setting in all formats; return the files."""
+    """Write every figure of every setting in all formats; return the files.
+
+    Axes of percentages show what the curves take, or with `full_scale` 0 to 100.
+    """
     progress = progress or SilentProgress()
     progress.start("drawing figures", len(comparison.settings) * len(FIGURES), "figures")
     written = []
@@ -56,7 +67,8 @@ def write_figures(
         for setting in filter(begun, comparison.settings):
             slug = re.sub(r"[^a-z0-9.]+", "-", setting.label.lower()).strip("-.")
             for name, draw in FIGURES.items():
-                figure = draw(setting, comparison.labels)
+                axes = {"full_scale": full_scale} if name in OF_PERCENT else {}
+                figure = draw(setting, comparison.labels, **axes)
                 if figure is not None:
                     full_name = f"{name}-{slug}" if slug else name
                     written += style.save(figure, folder, full_name, FORMATS, DPI)
@@ -67,35 +79,35 @@ def write_figures(
 
 
 @style.paper
-def accuracy(setting: Setting, labels: list[str]) -> Figure:
+def accuracy(setting: Setting, labels: list[str], full_scale: bool = False) -> Figure:
     """Draw the mean accuracy over orbits per round, with bands over seeds."""
-    return _over_rounds(setting, labels, "accuracy", "accuracy (%)")
+    return _over_rounds(setting, labels, "accuracy", "accuracy (%)", full_scale)
 
 
 @style.paper
-def spread(setting: Setting, labels: list[str]) -> Figure:
+def spread(setting: Setting, labels: list[str], full_scale: bool = False) -> Figure:
     """Draw best minus worst orbit per round."""
-    return _over_rounds(setting, labels, "spread", "spread (points)")
+    return _over_rounds(setting, labels, "spread", "spread (points)", full_scale)
 
 
 @style.paper
-def accuracy_hours(setting: Setting, labels: list[str]) -> Figure:
+def accuracy_hours(setting: Setting, labels: list[str], full_scale: bool = False) -> Figure:
     """Draw accuracy against simulated time."""
-    return _over_cost(setting, labels, ["hours"], 1.0, "time (h)")
+    return _over_cost(setting, labels, ["hours"], 1.0, "time (h)", full_scale)
 
 
 @style.paper
-def accuracy_samples(setting: Setting, labels: list[str]) -> Figure:
+def accuracy_samples(setting: Setting, labels: list[str], full_scale: bool = False) -> Figure:
     """Draw accuracy against samples trained."""
     cost = ["samples_trained"]
-    return _over_cost(setting, labels, cost, 1e6, "samples trained (millions)")
+    return _over_cost(setting, labels, cost, 1e6, "samples trained (millions)", full_scale)
 
 
 @style.paper
-def accuracy_bytes(setting: Setting, labels: list[str]) -> Figure:
+def accuracy_bytes(setting: Setting, labels: list[str], full_scale: bool = False) -> Figure:
     """Draw accuracy against bytes over ground-station links."""
     cost = ["to_ground_bytes", "from_ground_bytes"]
-    return _over_cost(setting, labels, cost, 1e6, "ground-station traffic (MB)")
+    return _over_cost(setting, labels, cost, 1e6, "ground-station traffic (MB)", full_scale)
 
 
 @style.paper
@@ -117,7 +129,7 @@ def idle_visits(setting: Setting, labels: list[str]) -> Figure | None:
 
 
 @style.paper
-def orbits(setting: Setting, labels: list[str]) -> Figure | None:
+def orbits(setting: Setting, labels: list[str], full_scale: bool = False) -> Figure | None:
     """Draw accuracy per orbit of every series: lines for few orbits, a raster for many."""
     shown = begun(setting)
     if len(shown) > MANY_SERIES:
@@ -129,7 +141,8 @@ def orbits(setting: Setting, labels: list[str]) -> Figure | None:
         if len(rows) <= MANY_ORBITS:
             for orbit, row in enumerate(rows):
                 _line(axes, orbit, f"orbit {orbit}", Curve(rounds, row, np.full(len(row), np.nan)))
-            axes.set(ylim=(0, 100), ylabel="accuracy (%)")
+            axes.set_ylabel("accuracy (%)")
+            style.percent_axis(axes, full_scale)
         else:
             image = axes.imshow(
                 rows, aspect="auto", cmap="cividis", vmin=0, vmax=100, interpolation="nearest",
@@ -232,7 +245,7 @@ def similarity(setting: Setting, labels: list[str]) -> Figure | None:
     if matrix.size <= MAX_CELL_TEXTS:
         for (row, column), value in np.ndenumerate(matrix):
             ink = "black" if value > 0.5 else "white"
-            axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=6)
+            axes.text(column, row, f"{value:.3f}", ha="center", va="center", color=ink, fontsize=6)
         axes.set_xticks(range(len(matrix)))
         axes.set_yticks(range(len(matrix)))
     axes.set(xlabel="orbit", ylabel="orbit", title=f"β = {world['beta']:.3f}")
@@ -240,7 +253,7 @@ def similarity(setting: Setting, labels: list[str]) -> Figure | None:
 
 
 @style.paper
-def parameters(setting: Setting, labels: list[str]) -> Figure | None:
+def parameters(setting: Setting, labels: list[str], full_scale: bool = False) -> Figure | None:
     """Draw final accuracy and spread over the values of every parameter that was varied."""
     found = sweeps(setting)[:MOST_SWEEPS]
     if not found:
@@ -264,10 +277,11 @@ def parameters(setting: Setting, labels: list[str]) -> Figure | None:
         if default is not None:
             ends, name = (0, len(sweep.values) - 1), "accuracy with the default (%)"
             axes.plot(ends, (default, default), "k:", linewidth=0.8, label=name)
-        axes.set(ylim=(0, 100), xlabel=textwrap.fill(sweep.name, TICK_CHARACTERS))
+        axes.set_xlabel(textwrap.fill(sweep.name, TICK_CHARACTERS))
         shown = evenly(len(sweep.values), TICKS)
         axes.set_xticks(shown, [f"{sweep.values[i]:.4g}" for i in shown])
         _plain_frame(axes)
+    style.percent_axis(panels[0], full_scale)  # all share it
     for axes in panels[len(found) :]:
         axes.set_axis_off()
     most_lines = max(panels[: len(found)], key=lambda axes: len(axes.get_lines()))
@@ -300,7 +314,16 @@ def traffic(setting: Setting, labels: list[str]) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Setting, list[str]], Figure | None]] = {
+@style.paper
+def confusion(setting: Setting, labels: list[str]) -> Figure | None:
+    """Draw the last confusion matrix of every series, all orbits and seeds together."""
+    found = total_matrices(setting)
+    if not found or len(found) > MANY_MATRICES:
+        return None
+    return confusion_figure(found, class_names(setting, len(next(iter(found.values())))))
+
+
+FIGURES: dict[str, Callable[..., Figure | None]] = {
     "parameters": parameters,
     "accuracy": accuracy,
     "spread": spread,
@@ -311,15 +334,23 @@ FIGURES: dict[str, Callable[[Setting, list[str]], Figure | None]] = {
     "aggregations": aggregations,
     "idle-visits": idle_visits,
     "orbits": orbits,
+    "confusion": confusion,
     "contacts": contacts,
     "map": ground_map,
     "classes": classes,
     "similarity": similarity,
     "traffic": traffic,
 }
+OF_PERCENT = {
+    "parameters", "accuracy", "spread", "accuracy-hours", "accuracy-samples", "accuracy-bytes",
+    "orbits",
+}  # fmt: skip
+"""Figures with an axis of percentages, which `full_scale` changes."""
 
 
-def _over_rounds(setting: Setting, labels: list[str], key: str, name: str) -> Figure:
+def _over_rounds(
+    setting: Setting, labels: list[str], key: str, name: str, full_scale: bool
+) -> Figure:
     figure = style.new_figure(COLUMN_IN, 2.3)
     axes = figure.subplots()
     windows = visible_windows(setting) or []
@@ -327,14 +358,20 @@ def _over_rounds(setting: Setting, labels: list[str], key: str, name: str) -> Fi
         axes.axvspan(begin - 0.5, end - 0.5, color=style.GRID, alpha=0.25, linewidth=0)
     for series in begun(setting):
         _line(axes, labels.index(series.label), series.label, per_round(series, key))
-    axes.set(xlabel="round", ylabel=name, ylim=(0, 100), xlim=(0, setting.run.rounds))
+    axes.set(xlabel="round", ylabel=name, xlim=(0, setting.run.rounds))
+    style.percent_axis(axes, full_scale)
     _plain_frame(axes)
     _legend_below(figure, axes)
     return figure
 
 
 def _over_cost(
-    setting: Setting, labels: list[str], cost: list[str], unit: float, name: str
+    setting: Setting,
+    labels: list[str],
+    cost: list[str],
+    unit: float,
+    name: str,
+    full_scale: bool,
 ) -> Figure:
     figure = style.new_figure(COLUMN_IN, 2.3)
     axes = figure.subplots()
@@ -342,8 +379,9 @@ def _over_cost(
         full = against(series, "accuracy", cost)
         scaled = Curve(full.x / unit, full.mean, full.half)
         _line(axes, labels.index(series.label), series.label, scaled)
-    axes.set(xlabel=name, ylabel="accuracy (%)", ylim=(0, 100))
+    axes.set(xlabel=name, ylabel="accuracy (%)")
     axes.set_xlim(left=0)
+    style.percent_axis(axes, full_scale)
     _plain_frame(axes)
     _legend_below(figure, axes)
     return figure

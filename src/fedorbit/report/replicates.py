@@ -12,6 +12,7 @@ from typing import Any
 
 from fedorbit.config.files import changes_results, flat_settings
 from fedorbit.report.runfiles import MethodRecords, RunFolder, method_parameters
+from fedorbit.results.numbers import averaged
 
 NOT_A_SETTING = ("seed", "run.method")
 SHORT_NAMES = {
@@ -68,6 +69,12 @@ class Comparison:
     def labels(self) -> list[str]:
         """Labels of all series, in the order of their first appearance."""
         return list(dict.fromkeys(s.label for setting in self.settings for s in setting.series))
+
+    @property
+    def averaged(self) -> str:
+        """Name the rounds that final figures are means of."""
+        runs = [r for setting in self.settings for s in setting.series for r in s.replicates]
+        return averaged([len(run.records) for run in runs if run.records])
 
 
 def compare(methods: Sequence[MethodRecords]) -> Comparison:

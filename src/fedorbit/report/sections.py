@@ -57,7 +57,7 @@ def headline(comparison: Comparison) -> Html:
     )
     explained = (
         "Accuracy is the mean over orbits of each orbit's model on its own test samples, spread "
-        "the best orbit minus the worst; both are means of the last ten evaluated rounds, "
+        f"the best orbit minus the worst; both are {comparison.averaged}, "
         "± standard deviation over seeds. Bold is best among finished methods"
         + (", the centralised bound left out." if "centralised" in comparison.labels else ".")
     )
@@ -94,10 +94,15 @@ def toolbar(comparison: Comparison) -> Html:
         )
         for number, label in enumerate(comparison.labels)
     )
+    scale = tag(
+        "button", "0 to 100 %", id="full-scale", class_="toggle", type="button",
+        aria_pressed="false", title="Axes of percentages from 0 to 100 instead of what is shown",
+    )  # fmt: skip
     return tag(
         "div",
         choice if len(options) > 1 else None,
         *switches,
+        scale,
         class_="bar",
         role="toolbar",
         aria_label="What the charts show",

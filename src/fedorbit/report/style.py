@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -52,6 +53,12 @@ paper = rc_context(_PAPER)
 def colour(index: int) -> str:
     """Colour of orbit or series `index`; they repeat after seven."""
     return PALETTE[index % len(PALETTE)]
+
+
+def percent_axis(axes: Axes, full_scale: bool) -> None:
+    """Show on a vertical axis of percentages what is drawn, or all from 0 to 100."""
+    low, high = (0.0, 100.0) if full_scale else axes.get_ylim()
+    axes.set_ylim(max(low, 0.0), min(high, 100.0))
 
 
 def new_figure(width_in: float, height_in: float) -> Figure:

@@ -81,6 +81,17 @@ METRICS: dict[str, Metric] = {
         f"its final value, and holds it in the mean of {LAST_ROUNDS} evaluated rounds.",
         needs_records=True,
     ),
+    "balanced_accuracy": Metric(
+        "balanced accuracy",
+        _figure("balanced_accuracy"),
+        "Balanced accuracy: mean over the classes of an orbit's test samples, then over orbits, at "
+        "the last evaluation.",
+    ),
+    "macro_f1": Metric(
+        "macro F1",
+        _figure("macro_f1"),
+        "Macro F1: mean F1 score over classes, then over orbits, at the last evaluation, in %.",
+    ),
     "samples": Metric(
         "samples", _figure("samples_trained"), "Samples: trained, once per gradient.", unit=""
     ),

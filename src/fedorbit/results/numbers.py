@@ -1,6 +1,9 @@
 """How results are printed, in a terminal, on a page and in a table."""
 
+from collections.abc import Sequence
+
 from fedorbit.results.estimates import DECIMALS, Estimate
+from fedorbit.simulation.records import LAST_ROUNDS
 
 NOT_KNOWN = "–"
 
@@ -15,6 +18,20 @@ def with_deviation(estimate: Estimate) -> str:
     if estimate.std is None:
         return percent(estimate.mean)
     return f"{percent(estimate.mean)} ± {percent(estimate.std)}"
+
+
+def averaged(evaluated: Sequence[int]) -> str:
+    """Name the rounds that headline figures are means of, for runs of so many evaluated rounds."""
+    fewest, most = min(evaluated), max(evaluated)
+    if fewest >= LAST_ROUNDS:
+        return f"means of the last {LAST_ROUNDS} evaluated rounds"
+    if most == 1:
+        return "of the one evaluated round"
+    if fewest == most:
+        return f"means of all {most} evaluated rounds"
+    if most < LAST_ROUNDS:
+        return "means of all evaluated rounds"
+    return f"means of the last {LAST_ROUNDS} evaluated rounds, or of all where there are fewer"
 
 
 def amount(value: float | None, unit: str = "") -> str:

@@ -17,6 +17,8 @@ from fedorbit.learning.calibration import log_prior
 from fedorbit.learning.engine import Engine
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import Serves
+from fedorbit.simulation.classifier import WorldPredictor
+from fedorbit.simulation.confusion import ConfusionCounter
 from fedorbit.simulation.records import Record, mean
 from fedorbit.simulation.world import World
 
@@ -32,24 +34,28 @@ class Evaluator:
         test: Sequence[Samples],
         orbits: Sequence[int] | None = None,
         offsets: Sequence[Vector] = (),
+        confusion: ConfusionCounter | None = None,
     ) -> None:
         """`test[i]` are the test samples of client i, `orbits[i]` its orbit: i itself by default.
 
         Clients are orbits, or satellites. `offsets[i]` is added to the logits of client i.
+        `confusion` counts confusion matrices, if asked for.
         """
-        self._offsets = offsets
-        self._engine = engine
+        self._engine, self._confusion, self._offsets = engine, confusion, offsets
         self._test = test
         self._orbit_of = range(len(test)) if orbits is None else [int(orbit) for orbit in orbits]
         self._orbits = max(self._orbit_of) + 1
         self._digests: dict[int, bytes] = {}
         self._results: dict[int, tuple[int, float]] = {}
 
-    def __call__(self, models: Vector, active: Sequence[int]) -> Record:
+    def __call__(
+        self, models: Vector, active: Sequence[int], with_confusion: bool = False
+    ) -> Record:
         """Return accuracies in percent and mean losses of the orbits of active clients.
 
         `models` has one row per client, or one for all. None for an orbit without an active client
-        that has test samples.
+        that has test samples. Confusion matrices are counted by PyTorch, which may break a tie of
+        two classes by rounding other than the kernel.
         """
         if len(models) not in (1, len(self._test)):
             raise ModelError(
@@ -67,6 +73,7 @@ class Evaluator:
             samples[orbit] += len(self._test[client])
         accuracy = [100.0 * c / n if n else None for c, n in zip(correct, samples, strict=True)]
         known = [value for value in accuracy if value is not None]
+        counted = self._confusion if with_confusion else None
         return {
             "accuracy": mean(accuracy),
             "spread": max(known) - min(known) if known else None,
@@ -76,6 +83,7 @@ class Evaluator:
                 loss / n if n and np.isfinite(loss) else None
                 for loss, n in zip(losses, samples, strict=True)
             ],
+            **({"confusion": counted(models, active)} if counted is not None else {}),
         }
 
     def _evaluate(self, models: Vector, clients: Sequence[int]) -> None:
@@ -97,23 +105,31 @@ class Evaluator:
 
 def evaluator_of(world: World, engine: Engine, serves: Serves) -> Evaluator:
     """Return an evaluator of what a method serves."""
-    partition, labels, classes = world.partition, world.data.labels, world.spec.classes
-    counts = partition.train_counts(labels, classes)
+    test, orbits = held_out(world, serves)
+    labels, classes, offsets = world.data.labels, world.spec.classes, log_priors_of(world, serves)
+    counter = ConfusionCounter(WorldPredictor(world), labels, classes, test, orbits, offsets)
+    return Evaluator(engine, test, orbits, offsets, counter)
+
+
+def held_out(world: World, serves: Serves) -> tuple[Sequence[Samples], Sequence[int]]:
+    """Return the test samples of each orbit or satellite that a method serves, and their orbits."""
+    partition = world.partition
+    if serves != "satellite":
+        return partition.test, range(len(partition.test))
+    test = partition.satellite_test(world.data.labels, world.spec.classes, world.config.seed)
+    return test, partition.orbit_of_satellite.tolist()
+
+
+def log_priors_of(world: World, serves: Serves) -> Sequence[Vector]:
+    """Return what each orbit or satellite adds to logits; nothing unless training is calibrated."""
+    if not world.config.training.calibrate:
+        return ()
+    counts = world.partition.train_counts(world.data.labels, world.spec.classes)
     if serves == "satellite":
-        test = partition.satellite_test(labels, classes, world.config.seed)
-        orbits = partition.orbit_of_satellite.tolist()
-    else:
-        test, orbits = partition.test, None
-        counts = _sums(counts, partition.orbit_of_satellite, len(test))
-    priors = list(log_prior(counts)) if world.config.training.calibrate else ()
-    return Evaluator(engine, test, orbits, priors)
-
-
-def _sums(counts: Samples, orbit_of_satellite: Samples, orbits: int) -> Samples:
-    """Return counts `[orbit, class]` of counts `[satellite, class]`."""
-    total = np.zeros((orbits, counts.shape[1]), dtype=np.int64)
-    np.add.at(total, orbit_of_satellite, counts)
-    return total
+        return list(log_prior(counts))
+    of_orbits = np.zeros((len(world.partition.test), counts.shape[1]), dtype=np.int64)
+    np.add.at(of_orbits, world.partition.orbit_of_satellite, counts)
+    return list(log_prior(of_orbits))
 
 
 def clients(now: Now, serves: Serves) -> list[int]:

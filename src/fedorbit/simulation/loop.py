@@ -17,6 +17,7 @@ from fedorbit.learning.engine import Engine
 from fedorbit.methods.base import Method
 from fedorbit.orbits.rings import rings, unlinked_orbits
 from fedorbit.simulation.checkpoint import Checkpoint, load_newest, save
+from fedorbit.simulation.confusion import class_figures
 from fedorbit.simulation.evaluation import Evaluator, clients, evaluator_of
 from fedorbit.simulation.provenance import provenance
 from fedorbit.simulation.records import (
@@ -164,10 +165,12 @@ def _rounds(
             if fleet.onboard is not None:
                 fleet.onboard.begin(t + 1)
             record, records_bytes = None, at.done.records_bytes
-            due = (t + 1) % run.evaluate_every == 0 or t + 1 == run.rounds
+            is_last = t + 1 == run.rounds
+            due = is_last or (t + 1) % run.evaluate_every == 0
             in_use = means.after(t, method.models(state)) if due or means.decay else None
             if due and in_use is not None:
-                evaluated = evaluator(in_use, clients(now, method.serves))
+                with_confusion = is_last or (t + 1) % (run.confusion_every or run.rounds) == 0
+                evaluated = evaluator(in_use, clients(now, method.serves), with_confusion)
                 record = _record(world, now, evaluated, clock)
                 records_bytes = records.append(record)
                 fleet.ledger.start_record()
@@ -179,7 +182,7 @@ def _rounds(
             under_way |= means.saved()
             # From here on the round counts: a stop before this line forgets it, after it keeps it.
             at.done = Checkpoint(t + 1, state, spent, under_way, records_bytes, records.chain)
-            if (t + 1) % every == 0 or t + 1 == run.rounds:
+            if is_last or (t + 1) % every == 0:
                 save(folder, run_id, at.done)
                 saved = t + 1
             progress.round_done(t, record)
@@ -241,6 +244,7 @@ def _summary(
     return {
         "method": name,
         **headline(records),
+        **class_figures(records[-1].get("confusion", [])),
         "similarity": similarity,
         **method.facts(done.state, last),
         "rounds": done.rounds_done,

@@ -1,7 +1,8 @@
 """What a run's folder asks for beyond itself, and may not decide: connections to other machines.
 
-A folder that somebody sent may name an MLflow server or a Ray cluster. Resuming it connects only
-where the user has named the same setting, on the command line or in a configuration of their own.
+A folder that somebody sent may name an MLflow server, Weights & Biases or a Ray cluster. Resuming
+it connects only where the user has named the same setting, on the command line or in a
+configuration of their own.
 """
 
 import shlex
@@ -21,9 +22,14 @@ def refuse_connections(where: str, config: Config, given: Iterable[str]) -> None
         return
     asked = ", ".join(f"{key} = {literal(value)}" for key, value in found.items())
     repeat = shlex.join(_overrides(found))
-    switches = {"engine": "--engine local", "tracking": "-o tracking.mlflow=false"}
-    tables = dict.fromkeys(key.partition(".")[0] for key in found)
-    without = " ".join(switches[table] for table in tables)
+    switches = {
+        "engine": "--engine local",
+        "tracking.mlflow": "-o tracking.mlflow=false",
+        "tracking.wandb": "-o tracking.wandb=false",
+    }
+    without = " ".join(
+        switch for key, switch in switches.items() if any(k.startswith(key) for k in found)
+    )
     raise RunError(
         f"{where} asks for connections, which a folder does not decide: {asked}; add {repeat} "
         f"if you want that, or {without} to do without"
@@ -51,6 +57,10 @@ def connections(config: Config, given: Iterable[str]) -> dict[str, Any]:
         wanted["tracking.mlflow"] = True
         if tracking.mlflow_uri is not None:
             wanted["tracking.mlflow_uri"] = tracking.mlflow_uri
+    if tracking.wandb:
+        wanted["tracking.wandb"] = True
+        if tracking.wandb_entity is not None:
+            wanted["tracking.wandb_entity"] = tracking.wandb_entity
     if engine.kind == "ray":
         wanted["engine.kind"] = "ray"
         if engine.ray_address is not None:

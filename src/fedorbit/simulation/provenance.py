@@ -44,8 +44,8 @@ def what_counts(config: Config) -> dict[str, Any]:
 
     Of the engine's settings only the backend can: kernel and PyTorch round differently. Trackers
     only watch. Of a file its content counts, wherever it lies. What is left out does not count, be
-    it a table, `data.share`, a plan, or the role of a ground station: hashes stay the same when a
-    later version knows of more.
+    it a table, `data.share`, a plan, confusion matrices on the way, or the role of a ground
+    station: hashes stay the same when a later version knows of more.
     """
     counted = config.model_dump(mode="json", exclude={"tracking"})
     values = {k: v for k, v in counted.items() if v is not None}
@@ -53,6 +53,8 @@ def what_counts(config: Config) -> dict[str, Any]:
         del values["data"]["share"]
     if config.schedule.plan is None:
         del values["schedule"]["plan"]
+    if config.run.confusion_every is None:
+        del values["run"]["confusion_every"]
     for station in values["stations"]:
         if station["role"] == "ground":
             del station["role"]

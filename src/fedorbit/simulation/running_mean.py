@@ -13,6 +13,11 @@ RUNNING_MEAN = "running mean"
 """Name of its array in a checkpoint."""
 
 
+def in_use(arrays: Arrays, models: Vector) -> Vector:
+    """Return the models in use at a checkpoint with such arrays: running means if it has them."""
+    return arrays.get(RUNNING_MEAN, models)
+
+
 class RunningMean:
     """Averages what a method serves over rounds; with a decay of 0 it is what it was."""
 

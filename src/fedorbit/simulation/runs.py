@@ -11,6 +11,7 @@ DIR/METHOD/records.jsonl one line per evaluated round
 DIR/METHOD/summary.json  written when the method is done
 DIR/METHOD/checkpoint-*  the two newest states
 DIR/METHOD/mlflow.json   which MLflow run it is, if it is one
+DIR/METHOD/wandb.json    which run of Weights & Biases it is, if it is one
 DIR/tensorboard/METHOD   TensorBoard's event file, if asked for
 """
 
@@ -79,6 +80,8 @@ class RunResult:
             for record in run.records:
                 row: dict[str, Any] = {"method": run.method}
                 for key, value in record.items():
+                    if key == "confusion":
+                        continue
                     if key in ("visible", "present"):
                         row[f"{key}_orbits"] = len(value)
                     elif isinstance(value, list):
@@ -145,22 +148,22 @@ def resume(
         )
     how = {"engine": config.engine, "tracking": config.tracking}
     stored = stored.model_copy(update=how)
-    _require_code(folder, stored)
+    require_code(folder, stored.run.method, stored.model.name)
     with only_one(folder), _resumable(folder, stored):
         trackers = connect(stored.tracking)
         watchers = Tracking(progress or SilentRunProgress(), trackers, stored, folder)
         return _run_all(stored, folder, watchers, preparing)
 
 
-def _require_code(folder: Path, config: Config) -> None:
+def require_code(folder: Path, methods: Sequence[str], model: str) -> None:
     """Refuse code of the user's own that was not allowed, or that has changed since."""
-    for name in config.run.method:
+    for name in methods:
         require_allowed(name, f"{folder / CONFIG}: run.method")
-    require_allowed(config.model.name, f"{folder / CONFIG}: model.name")
+    require_allowed(model, f"{folder / CONFIG}: model.name")
     manifest = read_manifest(folder)
     if manifest is None:
         return
-    now = code_digests(_code_names(config))
+    now = code_digests((*methods, model))
     for module, digest in manifest.code.items():
         if now.get(module, digest) != digest:
             raise RunError(

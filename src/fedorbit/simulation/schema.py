@@ -6,10 +6,10 @@ own, and later versions more.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from annotated_types import Ge, Gt, Len, MinLen
-from pydantic import AfterValidator, ConfigDict, TypeAdapter, with_config
+from pydantic import AfterValidator, ConfigDict, StringConstraints, TypeAdapter, with_config
 from typing_extensions import TypeAliasType, TypedDict
 
 from fedorbit.orbits.plan_files import PlanShape
@@ -56,12 +56,13 @@ class RecordShape(TypedDict):
     charge_lowest: NotRequired[list[float]]
     charge_mean: NotRequired[list[float]]
     noted: NotRequired[dict[str, NotedShape]]
+    confusion: NotRequired[list[list[list[Count]] | None]]
     seconds: float
 
 
 PER_ORBIT = (
     "orbit_accuracy", "orbit_loss", "epochs", "onboard_s", "epochs_asked", "epochs_done",
-    "charge_lowest", "charge_mean",
+    "charge_lowest", "charge_mean", "confusion",
 )  # fmt: skip
 
 
@@ -73,6 +74,10 @@ def _fits_itself(record: RecordShape) -> RecordShape:
             raise ValueError(f"{key} has {length} entries, orbit_accuracy {orbits}")
     _require_known("visible", "an orbit", record["visible"], orbits)
     _require_known("present", "an orbit", record.get("present", []), orbits)
+    matrices = [matrix for matrix in record.get("confusion", []) if matrix is not None]
+    sides = {len(matrix) for matrix in matrices} | {len(row) for m in matrices for row in m}
+    if len(sides) > 1:
+        raise ValueError("confusion has a matrix that is not square, or of other classes")
     return record
 
 
@@ -108,6 +113,8 @@ class SummaryShape(TypedDict):
     accuracy: Percent
     spread: Percent
     per_orbit: NotRequired[list[Percent]]
+    balanced_accuracy: NotRequired[Percent]
+    macro_f1: NotRequired[Percent]
     similarity: NotRequired[float | None]
     beta: NotRequired[float | None]
     rounds: Count
@@ -172,6 +179,43 @@ class PlacesShape(TypedDict):
 
 
 @with_config(STRICT)
+class InputShape(TypedDict):
+    """What a model takes: images as they are stored, and their standardisation per channel."""
+
+    dtype: Literal["uint8", "uint16", "float32"]
+    scale: list[float]
+    shift: list[float]
+
+
+@with_config(STRICT)
+class CardShape(InputShape):
+    """What an exported model has beside its parameters."""
+
+    model: str
+    layer: str | None
+    classes: Annotated[list[str], MinLen(1)]
+    image_shape: Annotated[list[Annotated[int, Gt(0)]], Len(3, 3)]
+    method: str
+    serves: str
+    rounds: Count
+    log_prior: NotRequired[list[float]]
+
+
+def _has_a_scale_per_channel(card: CardShape) -> CardShape:
+    if len(card.get("log_prior", ())) not in (0, len(card["classes"])):
+        raise ValueError(f"log_prior has {len(card['log_prior'])} values, one per class is wanted")
+    for key, values in (("scale", card["scale"]), ("shift", card["shift"])):
+        if len(values) != card["image_shape"][2]:
+            raise ValueError(
+                f"{key} has {len(values)} values for {card['image_shape'][2]} channels"
+            )
+    return card
+
+
+CARD: TypeAdapter[Any] = TypeAdapter(Annotated[CardShape, AfterValidator(_has_a_scale_per_channel)])
+
+
+@with_config(STRICT)
 class WorldShape(TypedDict):
     """What a run's configuration fixes before its first round.
 
@@ -182,6 +226,7 @@ class WorldShape(TypedDict):
     dataset: str
     classes: Annotated[list[str], MinLen(1)]
     image_shape: list[Count]
+    input: NotRequired[InputShape]
     orbit_class_counts: Annotated[list[list[Count]], MinLen(1)]
     test_class_counts: list[list[Count]]
     satellite_samples: list[Count]
@@ -422,10 +467,10 @@ MANIFEST_FILE: TypeAdapter[Any] = TypeAdapter(ManifestShape)
 
 
 @with_config(STRICT)
-class MlflowShape(TypedDict):
-    """Which MLflow run a method is logged to."""
+class TrackedShape(TypedDict):
+    """Which run of MLflow or Weights & Biases a method is logged to."""
 
-    run_id: str
+    run_id: Annotated[str, StringConstraints(pattern=r"^[\w-]+$")]
 
 
-MLFLOW_FILE: TypeAdapter[Any] = TypeAdapter(MlflowShape)
+TRACKED_FILE: TypeAdapter[Any] = TypeAdapter(TrackedShape)

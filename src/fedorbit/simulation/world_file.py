@@ -98,6 +98,11 @@ def describe(world: World) -> dict[str, Any]:
         "dataset": dataset.name,
         "classes": list(dataset.class_names),
         "image_shape": list(dataset.images.shape[1:]),
+        "input": {
+            "dtype": dataset.images.dtype.name,
+            "scale": world.data.scale.tolist(),
+            "shift": world.data.shift.tolist(),
+        },
         "orbit_class_counts": orbit_counts.tolist(),
         "test_class_counts": partition.test_counts(labels, classes).tolist(),
         "satellite_samples": [len(part) for part in partition.train],

@@ -82,16 +82,17 @@ function drawMarks(group, index, points, atMost) {
 
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
-// chart: {curves: [{index, label, x, mean, half}], xLabel, xName, xMax, yMax, shares, limit, values}
+// chart: {curves: [{index, label, x, mean, half}], xLabel, xName, xMax, yMin, yMax, shares, limit, values}
 // With `values`, x counts these: places are even, ticks and readout say the value, every point has its mark.
 function lineChart(place, chart) {
   const height = place.clientWidth < 420 ? 220 : 260;
   const [svg, width] = canvas(place, height);
   const box = { left: 34, right: width - 10, top: 10, bottom: height - 40 };
   const X = (v) => box.left + (v / chart.xMax) * (box.right - box.left);
-  const Y = (v) => box.bottom - (v / chart.yMax) * (box.bottom - box.top);
+  const yMin = chart.yMin || 0;
+  const Y = (v) => box.bottom - ((v - yMin) / (chart.yMax - yMin)) * (box.bottom - box.top);
   if (chart.shares) visibilityShade(svg, chart.shares, X, box);
-  for (const v of ticks(0, chart.yMax, 5)) {
+  for (const v of ticks(yMin, chart.yMax, 5)) {
     make("line", { class: "grid-line", x1: box.left, x2: box.right, y1: Y(v), y2: Y(v) }, svg);
     make("text", { x: box.left - 6, y: Y(v) + 4, "text-anchor": "end" }, svg, short(v));
   }
@@ -102,7 +103,7 @@ function lineChart(place, chart) {
   make("text", { x: (box.left + box.right) / 2, y: height - 5, "text-anchor": "middle" }, svg, chart.xLabel);
   if (chart.limit != null)
     make("line", { class: "axis", "stroke-dasharray": "5 4", x1: box.left, x2: box.right, y1: Y(chart.limit), y2: Y(chart.limit) }, svg);
-  const clip = (v) => Math.min(chart.yMax, Math.max(0, v));
+  const clip = (v) => Math.min(chart.yMax, Math.max(yMin, v));
   for (const curve of chart.curves) {
     const group = make("g", { class: colourClass(curve.index), "data-series": curve.label }, svg);
     for (const piece of pieces(curve)) {

@@ -5,6 +5,7 @@ const report = JSON.parse(document.getElementById("report-data").textContent);
 const hiddenSeries = new Set();
 const chosenOrbitSeries = new Map();
 let current = 0;
+let fullScale = false;
 let playing = null;
 
 const MANY_ORBITS = 10;
@@ -40,6 +41,7 @@ const DRAW = {
   samples: (place, setting) => overCost(place, setting.samples, "samples trained", "samples"),
   bytes: (place, setting) => overCost(place, setting.bytes, "bytes between orbits and ground stations", "bytes"),
   orbits: drawOrbits,
+  confusion: drawConfusion,
   timeline: (place, setting) => { setting.mark = timeline(place, setting.visible, setting.in_view, setting.rounds); },
   map: drawMapOf,
   classes: drawClasses,
@@ -52,9 +54,22 @@ const DRAW = {
   charge: (place, setting) => onBoard(place, setting, setting.onboard.charge, 100, null),
 };
 
+// The range of an axis in percent: what the curves take, in steps of 5, or all of it if a reader wants that.
+function percentAxis(curves, also = []) {
+  const around = (curve) => curve.mean.flatMap((mean, i) => {
+    const half = (curve.half && curve.half[i]) || 0;
+    return mean === null ? [] : [mean - half, mean + half];
+  });
+  const values = [...curves.flatMap(around), ...also.filter((v) => v !== null)];
+  if (fullScale || !values.length) return { yMin: 0, yMax: 100 };
+  const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b));
+  const yMin = Math.min(95, Math.max(0, 5 * Math.floor(low / 5)));
+  return { yMin, yMax: Math.min(100, Math.max(yMin + 5, 5 * Math.ceil(high / 5))) };
+}
+
 function overRounds(place, setting, rows) {
-  const shares = sharesInView(setting);
-  lineChart(place, { curves: labelled(rows), xLabel: "round", xName: "round", xMax: setting.rounds, yMax: 100, shares });
+  const shares = sharesInView(setting), curves = labelled(rows);
+  lineChart(place, { curves, xLabel: "round", xName: "round", xMax: setting.rounds, ...percentAxis(curves), shares });
 }
 
 function onBoard(place, setting, rows, yMax, limit) {
@@ -62,7 +77,8 @@ function onBoard(place, setting, rows, yMax, limit) {
 }
 
 function overCost(place, rows, xLabel, xName) {
-  lineChart(place, { curves: labelled(rows), xLabel, xName, xMax: highest(rows), yMax: 100, shares: null });
+  const curves = labelled(rows);
+  lineChart(place, { curves, xLabel, xName, xMax: highest(rows), ...percentAxis(curves), shares: null });
 }
 
 function overHours(place, { curves, highest: yMax }) {
@@ -73,7 +89,7 @@ function drawSweep(place, setting) {
   const { parameter, values, default: limit, ...lines } = setting.sweeps[place.closest("figure").dataset.number];
   const x = values.map((_, i) => i);
   const curves = ["accuracy", "spread"].map((label, index) => ({ ...lines[label], x, index, label }));
-  lineChart(place, { curves, xLabel: parameter, xName: parameter, xMax: x.length - 1, yMax: 100, shares: null, limit, values });
+  lineChart(place, { curves, xLabel: parameter, xName: parameter, xMax: x.length - 1, ...percentAxis(curves, [limit]), shares: null, limit, values });
   legend(place, ["accuracy", "spread"]);
 }
 
@@ -84,7 +100,7 @@ function drawOrbits(place, setting, number) {
   const orbits = chosen.rows.length;
   if (orbits <= MANY_ORBITS) {
     const curves = chosen.rows.map((mean, orbit) => ({ index: orbit, label: `orbit ${orbit}`, x: chosen.x, mean, half: null }));
-    lineChart(place, { curves, xLabel: "round", xName: "round", xMax: setting.rounds, yMax: 100, shares: null });
+    lineChart(place, { curves, xLabel: "round", xName: "round", xMax: setting.rounds, ...percentAxis(curves), shares: null });
     legend(place, curves.map((curve) => curve.label));
     return;
   }
@@ -95,6 +111,27 @@ function drawOrbits(place, setting, number) {
     value: (r, c) => (chosen.rows[r][c] === null ? null : chosen.rows[r][c] / 100),
     title: (r, c) => `orbit ${r}, round ${chosen.x[c]}: ${text(chosen.rows[r][c])}`,
     columnLabels: (c) => `${chosen.x[c]}`, columnName: "round",
+  });
+}
+
+function drawConfusion(place, setting) {
+  const { names, rows } = setting.confusion;
+  const pickers = place.closest("figure").querySelector(".pickers");
+  const value = (name) => Number(pickers.querySelector(`.${name}`).value);
+  const row = rows[value("confusion-method")], orbit = value("confusion-orbit");
+  const counts = orbit < 0 ? row.total : row.orbits[orbit];
+  if (!counts) {
+    place.replaceChildren();
+    html("p", { class: "small" }, place, "No test sample of this orbit was evaluated.");
+    return;
+  }
+  const totals = counts.map((line) => line.reduce((a, b) => a + b, 0));
+  heatMap(place, {
+    rows: names.length, columns: names.length, rowLabels: names, cell: 56, rowHeight: names.length > 45 ? 12 : 24,
+    value: (r, c) => (totals[r] ? counts[r][c] / totals[r] : null),
+    text: (r, c) => (counts[r][c] ? `${counts[r][c]}` : ""),
+    title: (r, c) => `${names[r]} taken for ${names[c]}: ${counts[r][c]} of ${totals[r]} (${((100 * counts[r][c]) / totals[r]).toFixed(1)} %)`,
+    columnLabels: (c) => (names[c].length > 6 ? `${names[c].slice(0, 5)}…` : names[c]), columnName: "predicted class",
   });
 }
 
@@ -163,7 +200,7 @@ function drawSimilarity(place, setting) {
   heatMap(place, {
     rows: matrix.length, columns: matrix.length, rowLabels: matrix.map((_, orbit) => `orbit ${orbit}`), cell: 64,
     value: (r, c) => matrix[r][c],
-    text: (r, c) => matrix[r][c].toFixed(2),
+    text: (r, c) => matrix[r][c].toFixed(3),
     title: (r, c) => `orbits ${r} and ${c}: ${matrix[r][c].toFixed(3)}`,
     columnLabels: (c) => `${c}`, columnName: "orbit",
   });
@@ -210,7 +247,7 @@ function start() {
   button.onclick = () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
   const bar = document.querySelector(".bar");
   bar.hidden = false;
-  for (const toggle of bar.querySelectorAll(".toggle"))
+  for (const toggle of bar.querySelectorAll(".toggle[data-series]"))
     toggle.onclick = () => {
       const index = Number(toggle.dataset.series);
       if (!hiddenSeries.delete(index)) hiddenSeries.add(index);
@@ -223,7 +260,14 @@ function start() {
     picker.parentElement.hidden = false;
     picker.onchange = () => { chosenOrbitSeries.set(current, Number(picker.value)); draw(); };
   }
-  for (const controls of document.querySelectorAll(".slider")) controls.hidden = false;
+  for (const controls of document.querySelectorAll(".slider, .pickers")) controls.hidden = false;
+  for (const picker of document.querySelectorAll(".pickers select")) picker.onchange = draw;
+  const scale = document.getElementById("full-scale");
+  scale.onclick = () => {
+    fullScale = !fullScale;
+    scale.setAttribute("aria-pressed", String(fullScale));
+    draw();
+  };
   choose(0);
   let width = document.documentElement.clientWidth;
   new ResizeObserver(() => {

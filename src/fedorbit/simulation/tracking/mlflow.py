@@ -23,7 +23,7 @@ from fedorbit.errors import TrackingError, one_line
 from fedorbit.files import replacing
 from fedorbit.locks import locked
 from fedorbit.simulation.records import Record
-from fedorbit.simulation.schema import MLFLOW_FILE
+from fedorbit.simulation.schema import TRACKED_FILE
 from fedorbit.simulation.tracking.subject import Subject, headline_metrics, metrics
 
 try:
@@ -138,7 +138,7 @@ class MlflowTracker:
 
     def _remembered(self) -> Run | None:
         try:
-            told = read_json(self._subject.folder / REMEMBERED, MLFLOW_FILE)
+            told = read_json(self._subject.folder / REMEMBERED, TRACKED_FILE)
             return self._server.find_run(told["run_id"])
         except (FileNotFoundError, DocumentError):
             return None

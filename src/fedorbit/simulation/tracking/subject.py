@@ -75,6 +75,8 @@ def headline_metrics(summary: dict[str, Any]) -> dict[str, float]:
         {
             "summary/accuracy": summary["accuracy"],
             "summary/spread": summary["spread"],
+            "summary/balanced_accuracy": summary.get("balanced_accuracy"),
+            "summary/macro_f1": summary.get("macro_f1"),
             **{f"summary/orbit_accuracy/{o}": a for o, a in enumerate(summary["per_orbit"])},
         }
     )

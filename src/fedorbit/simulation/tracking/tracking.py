@@ -20,7 +20,7 @@ Openers = Mapping[str, Callable[[Subject], RunProgress]]
 
 def _require_packages(section: TrackingSection) -> None:
     """Refuse trackers that are not installed; fast, since nothing is imported."""
-    for package in ("tensorboard", "mlflow"):
+    for package in ("tensorboard", "mlflow", "wandb"):
         if getattr(section, package) and find_spec(package) is None:
             raise TrackingError(
                 f"tracking.{package} needs a package that is not installed; "
@@ -41,6 +41,12 @@ def connect(section: TrackingSection) -> Openers:
 
         server = MlflowServer(section.mlflow_uri, section.mlflow_experiment)
         openers["MLflow"] = lambda subject: MlflowTracker(server, subject)
+    if section.wandb:
+        from fedorbit.simulation.tracking.wandb import WandbTracker
+
+        openers["wandb"] = lambda subject: WandbTracker(
+            subject, section.wandb_project, section.wandb_entity, section.wandb_mode
+        )
     return openers
 
 
