@@ -1,16 +1,22 @@
 """A model is one flat float32 vector; a layout names its parts.
 
+The vector holds what training changes, in this order: statistics such as the running means of
+BatchNorm, which forward passes change, and the parameters that have a gradient. What training does
+not change, such as frozen layers, is the same on all satellites and no part of the vector.
+
 `features` and `classifier` are slices of the vector, `class_rows` the entries that belong to each
-class: row c of the last layer's weight and entry c of its bias. Everything that aggregates models
-works on such vectors and matrices `[n, P]` of them, and knows nothing about layers.
+class: row c of the last layer's weight and entry c of its bias. Statistics count as features.
+Everything that aggregates models works on such vectors and matrices `[n, P]` of them, and knows
+nothing about layers.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from fnmatch import fnmatchcase
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from fedorbit.errors import ModelError
 
@@ -41,11 +47,18 @@ class ParameterLayout:
     classifier: slice
     class_rows: NDArray[np.int64]
     """`[classes, width + 1]`: positions of each class's weights and bias."""
+    buffers: tuple[Parameter, ...] = ()
+    """Tensors that forward passes change: running means and variances."""
 
     @property
     def size(self) -> int:
-        """Number of parameters, P."""
+        """Number of values, P."""
         return self.classifier.stop
+
+    @property
+    def statistics(self) -> slice:
+        """Where the buffers are: values that no gradient and no step moves."""
+        return slice(0, self.buffers[-1].place.stop if self.buffers else 0)
 
     @property
     def shared_classifier(self) -> NDArray[np.int64]:
@@ -56,26 +69,19 @@ class ParameterLayout:
         return np.flatnonzero(inside)
 
 
-def layout_of(model: nn.Module, classifier: str, classes: int) -> ParameterLayout:
+def layout_of(
+    model: nn.Module, classifier: str, classes: int, carry_buffers: bool = True
+) -> ParameterLayout:
     """Lay out a model whose classifier starts at the layer called `classifier`.
 
     The last layer must be linear with one row per class, as `eq:m_intra_classifier` needs it.
     """
-    buffers = [name for name, _ in model.named_buffers()]
-    if buffers:
-        raise ModelError(
-            f"the model keeps state outside its parameters ({buffers[0]}); "
-            "aggregation would lose it; use GroupNorm instead of BatchNorm"
-        )
-    named = list(model.named_parameters())
-    sizes = [parameter.numel() for _, parameter in named]
-    begins = np.concatenate(([0], np.cumsum(sizes))).tolist()
-    parameters = tuple(
-        Parameter(name, tuple(tensor.shape), begin)
-        for (name, tensor), begin in zip(named, begins[:-1], strict=True)
-    )
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    buffers = _placed(changing_buffers(model) if carry_buffers else (), 0)
+    parameters = _placed(named, buffers[-1].place.stop if buffers else 0)
+    has_frozen = len(named) < len(list(model.parameters()))
     in_classifier = [p.name.startswith(f"{classifier}.") for p in parameters]
-    if not any(in_classifier) or in_classifier[0]:
+    if not any(in_classifier) or (in_classifier[0] and not has_frozen):
         layers = ", ".join(dict.fromkeys(p.name.rpartition(".")[0] for p in parameters[1:]))
         raise ModelError(
             f"model.classifier must name the first classifier layer, after at least one feature "
@@ -85,16 +91,48 @@ def layout_of(model: nn.Module, classifier: str, classes: int) -> ParameterLayou
     *_, weight, bias = parameters
     if weight.shape[:1] != (classes,) or len(weight.shape) != 2 or bias.shape != (classes,):
         raise ModelError(
-            f"the model's last layer must be linear with bias and {classes} outputs, "
-            f"got {weight.name} {weight.shape} and {bias.name} {bias.shape}"
+            f"the model's last layer must be linear with bias and {classes} outputs, and not "
+            f"frozen, got {weight.name} {weight.shape} and {bias.name} {bias.shape}"
         )
     width = weight.shape[1]
     rows = weight.begin + np.arange(classes * width).reshape(classes, width)
     biases = bias.begin + np.arange(classes)[:, None]
-    assert all(p.place.stop == q.begin for p, q in pairwise(parameters))
     return ParameterLayout(
         parameters=parameters,
         features=slice(0, parameters[first].begin),
-        classifier=slice(parameters[first].begin, begins[-1]),
+        classifier=slice(parameters[first].begin, bias.place.stop),
         class_rows=np.concatenate((rows, biases), axis=1),
+        buffers=buffers,
     )
+
+
+def changing_buffers(model: nn.Module) -> list[tuple[str, Tensor]]:
+    """Return the buffers that a model learns in: of real numbers, and kept in its state.
+
+    Counters, masks and tables are none: each job starts with their first values.
+    """
+    kept = model.state_dict().keys()
+    return [(n, b) for n, b in model.named_buffers() if n in kept and b.is_floating_point()]
+
+
+def matching(names: Sequence[str], patterns: Iterable[str], setting: str) -> set[str]:
+    """Return the names that match shell patterns such as `features.*`, each of which must match."""
+    found: set[str] = set()
+    for pattern in patterns:
+        these = {name for name in names if fnmatchcase(name, pattern)}
+        if not these:
+            raise ModelError(
+                f"{setting} has {pattern!r}, which matches none of the model's tensors: "
+                f"{', '.join(names)}"
+            )
+        found |= these
+    return found
+
+
+def _placed(tensors: Iterable[tuple[str, Tensor]], begin: int) -> tuple[Parameter, ...]:
+    """Give tensors their places, one after the other."""
+    placed: list[Parameter] = []
+    for name, tensor in tensors:
+        placed.append(Parameter(name, tuple(tensor.shape), begin))
+        begin = placed[-1].place.stop
+    return tuple(placed)

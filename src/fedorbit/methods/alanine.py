@@ -222,6 +222,7 @@ def similarity(a: Vector, b: Vector, w0: Vector, temperature: float) -> float:
 def prunable(layout: ParameterLayout) -> Any:
     """Return the mask of parameters that may be pruned: all but the last layer's."""
     free = np.ones(layout.size, dtype=np.bool_)
+    free[layout.statistics] = False
     free[layout.class_rows] = False
     return free
 

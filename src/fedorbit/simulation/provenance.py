@@ -15,6 +15,11 @@ from fedorbit.config import Config
 from fedorbit.config.inputs import input_files
 
 GIT_TIMEOUT_S = 10.0
+LATER = {
+    "model": ("options", "buffers", "frozen", "weights", "weights_skip"),
+    "training": ("optimiser", "beta2", "epsilon"),
+}
+"""Settings that came later, and do not count at their defaults."""
 
 
 def provenance(config: Config, backend: str) -> dict[str, Any]:
@@ -52,6 +57,12 @@ def what_counts(config: Config) -> dict[str, Any]:
         del values["data"]["share"]
     if config.schedule.plan is None:
         del values["schedule"]["plan"]
+    for section, keys in LATER.items():
+        given = getattr(config, section)
+        defaults = type(given)()
+        for key in keys:
+            if getattr(given, key) == getattr(defaults, key):
+                del values[section][key]
     for station in values["stations"]:
         if station["role"] == "ground":
             del station["role"]

@@ -110,14 +110,26 @@ class World:
         """What all local training shares."""
         training = self.config.training
         return SgdSettings(
-            training.batch, training.momentum, training.weight_decay, training.clip_norm
+            training.batch,
+            training.momentum,
+            training.weight_decay,
+            training.clip_norm,
+            training.optimiser,
+            training.beta2,
+            training.epsilon,
         )
 
     @property
     def backend(self) -> Backend:
         """What trains, as the configuration says and this machine can."""
         engine = self.config.engine
-        return resolve_backend(engine.backend, self.spec.name, engine.device, self.spec.image_shape)
+        return resolve_backend(
+            engine.backend,
+            self.spec.name,
+            engine.device,
+            self.spec.image_shape,
+            self.config.torch_only,
+        )
 
     def trainer(self) -> Trainer:
         """Return the trainer of the backend."""
@@ -171,8 +183,8 @@ class World:
             data=data,
             images_on_nodes=images_on_nodes,
             seed=self.config.seed,
-            model=self.spec.name,
-            classifier=self.config.model.classifier,
+            model=self.config.model.model_dump(exclude={"weights", "weights_skip"}),
+            constants=self.spec.constants,
             image_shape=self.spec.image_shape,
             classes=self.spec.classes,
             backend=self.backend,
@@ -215,6 +227,7 @@ class World:
                 training.rate_decay,
                 training.batch,
                 training.momentum,
+                training.optimiser,
             ),
             links=self.config.run.links,
             round_s=self.config.schedule.round_s,
@@ -261,7 +274,7 @@ def build_world(
     partition = build_partition(config, dataset, constellation, progress)
     classes = len(dataset.class_names)
     shape = dataset.images.shape[1], dataset.images.shape[2], dataset.images.shape[3]
-    spec = model_spec(config.model.name, config.model.classifier, shape, classes)
+    spec = build_spec(config, shape, classes)
     size_bytes, service = BYTES_PER_PARAMETER * spec.layout.size, None
     if config.is_routed:
         schedule = routed_schedule(config, partition.orbit_of_satellite, active_plan, size_bytes)
@@ -303,10 +316,16 @@ def build_world(
     )
 
 
+def build_spec(config: Config, image_shape: tuple[int, int, int], classes: int) -> ModelSpec:
+    """Return the model of a configuration, for images of a shape."""
+    settings = config.model.model_dump()
+    return model_spec(image_shape=image_shape, classes=classes, seed=config.seed, **settings)
+
+
 def model_bytes(config: Config) -> int:
     """Size of a model as it goes over a link, known without the images."""
     shape, classes = image_shape(config)
-    spec = model_spec(config.model.name, config.model.classifier, shape, classes)
+    spec = build_spec(config, shape, classes)
     return BYTES_PER_PARAMETER * spec.layout.size
 
 

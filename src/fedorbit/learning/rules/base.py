@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -49,14 +50,35 @@ class Batch(NamedTuple):
     labels: Tensor
 
 
+class Outputs(NamedTuple):
+    """What a model makes of a batch."""
+
+    features: Tensor
+    """What the first classifier layer sees, `[n, width]`."""
+    logits: Tensor
+    """`[n, classes]`"""
+
+
+OwnLoss = Callable[[Outputs], Tensor]
+"""A loss of the rule's own, of what a model makes of a batch."""
+
+
 class TorchJob(Protocol):
-    """One job as a rule sees it in PyTorch. All models are flat tensors `[P]`."""
+    """One job as a rule sees it in PyTorch. All models are flat tensors `[P]`.
+
+    Models with statistics, such as those of BatchNorm, have them in the first values of the vector:
+    `gradient` moves them in the point that it is given, and a step moves all else.
+    """
 
     start: Vector
     rate: float
     order: NDArray[np.int64]
     """Samples of each epoch in their order, `[epochs, n]`, for rules that pair batches."""
     settings: SgdSettings
+    statistics: slice
+    """Where a model's statistics are; empty if it has none."""
+    generator: torch.Generator
+    """Random numbers of this job, from its key."""
 
     def batches(self) -> Iterator[Batch]:
         """All batches of all epochs, in their order."""
@@ -64,8 +86,15 @@ class TorchJob(Protocol):
     def batch(self, samples: NDArray[np.int64]) -> Batch:
         """Gather the batch of these samples."""
 
-    def gradient(self, point: Tensor, batch: Batch) -> Tensor:
-        """Gradient of the batch's mean loss at a point, as a new tensor. Looks for a cancel."""
+    def gradient(self, point: Tensor, batch: Batch, loss: OwnLoss | None = None) -> Tensor:
+        """Gradient of the batch's loss at a point, as a new tensor. Looks for a cancel.
+
+        The loss is the mean cross-entropy, or the rule's own. The model trains: layers such as
+        dropout are active, and statistics in `point` move.
+        """
+
+    def outputs(self, point: Tensor, batch: Batch) -> Outputs:
+        """What a model at a point makes of a batch; it is evaluated, and nothing has a gradient."""
 
     def loss(self, point: Tensor, batch: Batch) -> float:
         """Mean loss of a batch at a point. Looks for a cancel."""

@@ -43,7 +43,9 @@ class Coupled(Rule):
         step_w, step_v = job.step(), job.step()
         for batch in job.batches():
             gradient_w = job.gradient(w, batch)
-            gradient_mixed = job.gradient(torch.lerp(w, v, alpha), batch)
+            mixed = torch.lerp(w, v, alpha)
+            gradient_mixed = job.gradient(mixed, batch)
+            v[job.statistics] = mixed[job.statistics]  # those of the model that v is used in
             slope = float(torch.dot(gradient_mixed, v - w))
             step_w(w, gradient_w)
             step_v(v, gradient_mixed.mul_(alpha))
