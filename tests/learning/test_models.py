@@ -1,6 +1,7 @@
 """Shipped models, frozen layers, and weights from a file."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -151,8 +152,8 @@ def test_mobilenet_convolves_channels_one_by_one() -> None:
     assert groups == [1, 8, 1, 16, 1, 32, 1, 32, 1, 64, 1]
     counted = sum(p.numel() for p in module.parameters())
     widths = [8, 16, 32, 32, 64, 64]
-    convolutions = 3 * 9 * 8 + sum(9 * a + a * b for a, b in itertools.pairwise(widths))
-    normalisations = 2 * 8 + sum(2 * (a + b) for a, b in itertools.pairwise(widths))
+    convolutions = 3 * 9 * 8 + sum(9 * a + a * b for a, b in pairwise(widths))
+    normalisations = 2 * 8 + sum(2 * (a + b) for a, b in pairwise(widths))
     assert counted == convolutions + normalisations + 64 * CLASSES + CLASSES
     assert module(torch.rand(2, 3, 12, 10)).shape == (2, CLASSES)
     assert module.features(torch.rand(2, 3, 12, 10)).shape == (2, 64)

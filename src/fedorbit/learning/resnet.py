@@ -2,8 +2,8 @@
 
 A 3x3 convolution, then three stages of n blocks with w, 2 w and 4 w channels, the second and third
 at half the resolution of the one before; global mean, one linear layer. The depth is 6 n + 2, such
-as 8, 14 or 20; w is `base`. Where a block changes the shape, its shortcut takes every second pixel and fills new channels
-with zeros (option A of the paper), which has no parameters.
+as 8, 14 or 20; w is `base`. Where a block changes the shape, its shortcut takes every second pixel
+and fills new channels with zeros (option A of the paper), which has no parameters.
 
 GroupNorm by default: it has no statistics, which satellites with different classes would disagree
 about (Hsieh et al., "The Non-IID Data Quagmire", 2020). `norm = "batch"` is the paper's.
