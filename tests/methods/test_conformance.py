@@ -11,10 +11,12 @@ from fedorbit.methods.asyncfleo import AsyncFLEO
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fedbn import FedBN
 from fedorbit.methods.fedhap import FedHAP
 from fedorbit.methods.fedleo import FedLEO
 from fedorbit.methods.fedleo_sink import FedLEOSink
 from fedorbit.methods.fednova import FedNova
+from fedorbit.methods.fedopt import FedAdam, FedAvgM, FedYogi
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
 from fedorbit.methods.fedrep import FedRep
@@ -26,6 +28,7 @@ from fedorbit.methods.per_fedavg import PerFedAvg
 from fedorbit.methods.pfedme import PFedMe
 from fedorbit.methods.scaffold import Scaffold
 from fedorbit.testing import MethodConformance
+from tests.methods.models import TINY_NORM
 from tests.methods.relays import RelaysParts
 
 
@@ -75,6 +78,35 @@ class TestFedNova(MethodConformance):
 
 class TestFedNovaWithEffort(MethodConformance):
     method = FedNova(mu=0.5, effort="always")
+
+
+class TestFedAvgM(MethodConformance):
+    method = FedAvgM(server_rate=0.5)
+
+
+class TestFedAdam(MethodConformance):
+    method = FedAdam()
+
+
+class TestFedYogi(MethodConformance):
+    method = FedYogi(effort="always")
+
+
+class TestFedBN(MethodConformance):
+    method = FedBN()
+    model = TINY_NORM
+
+
+class TestFedBNOfStatistics(MethodConformance):
+    method = FedBN(keeps="statistics", effort="always")
+    model = TINY_NORM
+
+
+class TestFedOrbitWithStatistics(MethodConformance):
+    """A model with BatchNorm and dropout."""
+
+    method = FedOrbit()
+    model = TINY_NORM
 
 
 class TestPFedMe(MethodConformance):

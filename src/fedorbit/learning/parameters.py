@@ -23,6 +23,9 @@ from fedorbit.errors import ModelError
 Vector = NDArray[np.float32]
 """One model, `[P]`; as a stack of models, `[n, P]`."""
 
+NORMALISATIONS = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
+"""Layers whose scales and shifts belong to the distribution of a client's data (FedBN)."""
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -31,6 +34,8 @@ class Parameter:
     name: str
     shape: tuple[int, ...]
     begin: int
+    normalises: bool = False
+    """Whether it belongs to a normalisation layer."""
 
     @property
     def place(self) -> slice:
@@ -61,6 +66,15 @@ class ParameterLayout:
         return slice(0, self.buffers[-1].place.stop if self.buffers else 0)
 
     @property
+    def normalisation(self) -> NDArray[np.bool_]:
+        """Mask of the statistics, and of the parameters of normalisation layers."""
+        mask = np.zeros(self.size, dtype=np.bool_)
+        mask[self.statistics] = True
+        for parameter in self.parameters:
+            mask[parameter.place] = parameter.normalises
+        return mask
+
+    @property
     def shared_classifier(self) -> NDArray[np.int64]:
         """Positions in the classifier that belong to no class: all layers before the last."""
         inside = np.ones(self.size, dtype=bool)
@@ -77,8 +91,9 @@ def layout_of(
     The last layer must be linear with one row per class, as `eq:m_intra_classifier` needs it.
     """
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    buffers = _placed(changing_buffers(model) if carry_buffers else (), 0)
-    parameters = _placed(named, buffers[-1].place.stop if buffers else 0)
+    norms = {name for name, layer in model.named_modules() if isinstance(layer, NORMALISATIONS)}
+    buffers = _placed(changing_buffers(model) if carry_buffers else (), 0, norms)
+    parameters = _placed(named, buffers[-1].place.stop if buffers else 0, norms)
     has_frozen = len(named) < len(list(model.parameters()))
     in_classifier = [p.name.startswith(f"{classifier}.") for p in parameters]
     if not any(in_classifier) or (in_classifier[0] and not has_frozen):
@@ -129,10 +144,13 @@ def matching(names: Sequence[str], patterns: Iterable[str], setting: str) -> set
     return found
 
 
-def _placed(tensors: Iterable[tuple[str, Tensor]], begin: int) -> tuple[Parameter, ...]:
-    """Give tensors their places, one after the other."""
+def _placed(
+    tensors: Iterable[tuple[str, Tensor]], begin: int, norms: set[str]
+) -> tuple[Parameter, ...]:
+    """Give tensors their places, one after the other; `norms` names the normalisation layers."""
     placed: list[Parameter] = []
     for name, tensor in tensors:
-        placed.append(Parameter(name, tuple(tensor.shape), begin))
+        normalises = name.rpartition(".")[0] in norms
+        placed.append(Parameter(name, tuple(tensor.shape), begin, normalises))
         begin = placed[-1].place.stop
     return tuple(placed)

@@ -85,9 +85,8 @@ class TorchTrainer:
         """Run a job over the given batch order `[epochs, n]`."""
         if order.size == 0:
             return Trained.untouched(job)
-        workspace = self._workspace()
-        workspace.begin(job.satellite, *job.key)
-        return job.rule.with_torch(_Job(self, job, order, workspace.randomness.generator))
+        self._workspace().begin(job.satellite, *job.key)
+        return job.rule.with_torch(_Job(self, job, order))
 
     def evaluate(self, model: Vector, samples: NDArray[np.int64]) -> tuple[int, float]:
         """Return how many samples are classified right, and the sum of their losses."""
@@ -119,6 +118,11 @@ class TorchTrainer:
         images.mul_(self._scale).add_(self._shift)
         # Channels last in memory, channels first by name: what convolutions like best.
         return Batch(images.permute(0, 3, 1, 2), labels)
+
+    @property
+    def generator(self) -> torch.Generator:
+        """Random numbers of the job that this thread does."""
+        return self._workspace().randomness.generator
 
     def gradient(
         self,
@@ -212,18 +216,15 @@ class TorchTrainer:
 class _Job:
     """A job as its rule sees it: `rules.TorchJob`."""
 
-    def __init__(
-        self,
-        trainer: TorchTrainer,
-        job: LocalJob,
-        order: NDArray[np.int64],
-        generator: torch.Generator,
-    ) -> None:
-        self.start, self.rate, self.order, self.generator = job.start, job.rate, order, generator
+    def __init__(self, trainer: TorchTrainer, job: LocalJob, order: NDArray[np.int64]) -> None:
+        self.start, self.rate, self.order = job.start, job.rate, order
         self.settings, self.device = trainer.settings, trainer.device
-        self.statistics = trainer.statistics
-        self.batch, self.loss, self.outputs = trainer.gather, trainer.loss, trainer.outputs
+        self.statistics, self.batch = trainer.statistics, trainer.gather
         self._trainer, self._moves_statistics = trainer, True
+
+    @property
+    def generator(self) -> torch.Generator:
+        return self._trainer.generator
 
     def batches(self) -> Iterator[Batch]:
         size, least = self.settings.batch, self._trainer.least_batch
@@ -233,6 +234,12 @@ class _Job:
 
     def gradient(self, point: Tensor, batch: Batch, loss: OwnLoss | None = None) -> Tensor:
         return self._trainer.gradient(point, batch, loss, self._moves_statistics)
+
+    def loss(self, point: Tensor, batch: Batch) -> float:
+        return self._trainer.loss(point, batch)
+
+    def outputs(self, point: Tensor, batch: Batch) -> Outputs:
+        return self._trainer.outputs(point, batch)
 
     def step(
         self,

@@ -77,8 +77,10 @@ class TorchJob(Protocol):
     settings: SgdSettings
     statistics: slice
     """Where a model's statistics are; empty if it has none."""
-    generator: torch.Generator
-    """Random numbers of this job, from its key."""
+
+    @property
+    def generator(self) -> torch.Generator:
+        """Random numbers of this job, from its key."""
 
     def batches(self) -> Iterator[Batch]:
         """All batches of all epochs, in their order."""
