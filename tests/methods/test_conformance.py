@@ -1,6 +1,8 @@
 """All shipped methods, in their variants, stand the conformance suite."""
 
+from examples.distillation import FedDistil
 from examples.fedsat_like import FedSatLike
+from examples.moon import Moon
 from examples.trimmed_mean import TrimmedMean
 
 from fedorbit.methods import METHODS, make_method
@@ -275,6 +277,18 @@ class TestTheExample(MethodConformance):
     """The documented method of one's own."""
 
     method = TrimmedMean(trim=1)
+
+
+class TestTheExampleOfARule(MethodConformance):
+    """The documented local rule of one's own, with a model that has statistics and dropout."""
+
+    method = Moon()
+    model = TINY_NORM
+
+
+class TestTheExampleOfDistillation(MethodConformance):
+    method = FedDistil()
+    model = TINY_NORM
 
 
 class TestTheAsynchronousExample(MethodConformance):
