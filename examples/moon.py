@@ -2,7 +2,8 @@
 
 Li, He and Song, "Model-Contrastive Federated Learning", 2021. A satellite minimises
 
-    cross-entropy + mu l,   l = -log [a / (a + b)],   a = e^(s(z, z_glob) / tau), b = e^(s(z, z_prev) / tau)
+    cross-entropy + mu l,   l = -log [a / (a + b)],
+    a = e^(s(z, z_glob) / tau),   b = e^(s(z, z_prev) / tau)
 
 with s the cosine of features: those of the model it trains (z), of the global model it received
 (z_glob), and of the model it trained last (z_prev). Features are what the classifier sees; the

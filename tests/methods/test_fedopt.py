@@ -62,7 +62,9 @@ def test_without_momentum_fedavgm_is_fedavg_to_the_bit() -> None:
     np.testing.assert_array_equal(ours["received"], theirs["received"])
 
 
-@pytest.mark.parametrize("method", [FedAvgM(), FedAdam(server_rate=0.05), FedYogi(server_rate=0.05)])
+@pytest.mark.parametrize(
+    "method", [FedAvgM(), FedAdam(server_rate=0.05), FedYogi(server_rate=0.05)]
+)
 def test_they_find_the_optimum(method: FedAvg) -> None:
     h, m = [1, 1], [[1.0], [3.0]]
     with quadratic_fleet(h, m, rate=0.05, momentum=0.0) as fleet:

@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from fedorbit.errors import ModelError, one_line
+from fedorbit.errors import ModelError, one_line, os_sentence
 from fedorbit.inputs import read_regular
 
 MOST_BYTES = 4 * 2**30
@@ -46,9 +46,12 @@ def load_weights(module: nn.Module, file: Path, skip: Iterable[str] = ()) -> Non
 def _read(file: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load(read_regular(file, MOST_BYTES))
-    except (OSError, SafetensorError) as error:
+    except OSError as error:
+        raise ModelError(f"model.weights cannot be read ({os_sentence(error)})") from None
+    except SafetensorError as error:
         raise ModelError(
-            f"model.weights {file} cannot be read as safetensors ({one_line(error)})"
+            f"model.weights {file} is no safetensors file ({one_line(error)}); convert it, see "
+            "docs/models.md"
         ) from None
 
 

@@ -38,7 +38,7 @@ class FedBN(MatchedEffort):
         """All orbits have w(0). What stays in orbits is in `global` that of w(0)."""
         if self.shared(fleet.layout).all():
             raise ModelError(
-                f'FedBN has nothing to keep in orbits: the model has no {self.keeps} to normalise; '
+                f"FedBN has nothing to keep in orbits: the model has no {self.keeps} to normalise; "
                 'choose one that has, such as model.name = "resnet" with model.options.norm = '
                 '"batch"'
             )
