@@ -69,6 +69,6 @@ def test_an_optimiser_that_does_not_step_along_gradients_is_refused_where_it_mat
     assert world.backend == "torch"
     with fleet_of(world) as fleet:
         FedAvg().start(fleet)
-        for name in ("scaffold", "fednova", "apfl", "pfedme"):
+        for name in ("scaffold", "fednova", "apfl", "pfedme", "per_fedavg"):
             with pytest.raises(ModelError, match=r'needs training.optimiser = "sgd".*got "adam"'):
                 make_method(name, {}).start(fleet)

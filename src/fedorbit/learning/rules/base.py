@@ -83,7 +83,10 @@ class TorchJob(Protocol):
         """Random numbers of this job, from its key."""
 
     def batches(self) -> Iterator[Batch]:
-        """All batches of all epochs, in their order."""
+        """All batches of all epochs, in their order.
+
+        Without a last one of a single image, if the model cannot train on one.
+        """
 
     def batch(self, samples: NDArray[np.int64]) -> Batch:
         """Gather the batch of these samples."""

@@ -31,9 +31,11 @@ class Loss(Rule):
 
     def with_torch(self, job: TorchJob) -> Trained:
         """Evaluate in PyTorch."""
-        point, total = job.tensor(job.start), 0.0
-        for batch in job.batches():
-            total += job.loss(point, batch) * len(batch.labels)
+        point, total, size = job.tensor(job.start), 0.0, job.settings.batch
+        for epoch in job.order:  # not job.batches(), which may leave out a last single image
+            for begin in range(0, len(epoch), size):
+                batch = job.batch(epoch[begin : begin + size])
+                total += job.loss(point, batch) * len(batch.labels)
         return Trained(job.start.copy(), 0, {"loss": total / job.order.size})
 
     def with_kernel(self, job: KernelJob) -> Trained:
