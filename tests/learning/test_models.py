@@ -73,8 +73,18 @@ def test_frozen_layers_are_not_trained_and_no_part_of_the_vector(frozen: tuple[s
 def test_a_pattern_without_a_match_and_a_frozen_last_layer_are_refused() -> None:
     with pytest.raises(ModelError, match=r"model.frozen has 'conv9.\*', which matches none"):
         model_spec("lenet", None, (16, 16, 3), 4, frozen=("conv9.*",))
-    with pytest.raises(ModelError, match="and not frozen"):
-        model_spec("lenet", None, (16, 16, 3), 4, frozen=("fc3.*",))
+    for frozen, message in (
+        (("fc3.*",), "and not frozen"),
+        (("fc2.*", "fc3.weight"), r"and not frozen, got fc3.bias \(4,\)"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            model_spec("lenet", None, (16, 16, 3), 4, frozen=frozen)
+
+
+def test_a_linear_probe_has_the_last_layer_alone() -> None:
+    spec = model_spec("lenet", None, (16, 16, 3), 4, frozen=("conv*", "fc1.*", "fc2.*"))
+    assert spec.layout.size == 84 * 4 + 4
+    assert (spec.layout.features, spec.layout.classifier) == (slice(0, 0), slice(0, 340))
 
 
 @pytest.fixture

@@ -94,28 +94,30 @@ def layout_of(
     norms = {name for name, layer in model.named_modules() if isinstance(layer, NORMALISATIONS)}
     buffers = _placed(changing_buffers(model) if carry_buffers else (), 0, norms)
     parameters = _placed(named, buffers[-1].place.stop if buffers else 0, norms)
-    has_frozen = len(named) < len(list(model.parameters()))
-    in_classifier = [p.name.startswith(f"{classifier}.") for p in parameters]
-    if not any(in_classifier) or (in_classifier[0] and not has_frozen):
-        layers = ", ".join(dict.fromkeys(p.name.rpartition(".")[0] for p in parameters[1:]))
+    names = [name for name, _ in model.named_parameters()]  # frozen ones, too
+    first = next((n for n, name in enumerate(names) if name.startswith(f"{classifier}.")), 0)
+    if first == 0:
+        layers = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in names[1:]))
         raise ModelError(
             f"model.classifier must name the first classifier layer, after at least one feature "
             f"layer, got {classifier!r}; layers are {layers}"
         )
-    first = in_classifier.index(True)
-    *_, weight, bias = parameters
-    if weight.shape[:1] != (classes,) or len(weight.shape) != 2 or bias.shape != (classes,):
+    of_classifier = [p for p in parameters if p.name in names[first:]]
+    last = of_classifier[-2:]
+    if [p.shape[:1] for p in last] != [(classes,)] * 2 or [len(p.shape) for p in last] != [2, 1]:
+        got = " and ".join(f"{p.name} {p.shape}" for p in last) or "none"
         raise ModelError(
             f"the model's last layer must be linear with bias and {classes} outputs, and not "
-            f"frozen, got {weight.name} {weight.shape} and {bias.name} {bias.shape}"
+            f"frozen, got {got}"
         )
+    weight, bias = last
     width = weight.shape[1]
     rows = weight.begin + np.arange(classes * width).reshape(classes, width)
     biases = bias.begin + np.arange(classes)[:, None]
     return ParameterLayout(
         parameters=parameters,
-        features=slice(0, parameters[first].begin),
-        classifier=slice(parameters[first].begin, bias.place.stop),
+        features=slice(0, of_classifier[0].begin),
+        classifier=slice(of_classifier[0].begin, bias.place.stop),
         class_rows=np.concatenate((rows, biases), axis=1),
         buffers=buffers,
     )
