@@ -56,7 +56,7 @@ def test_what_does_not_fit_the_model_is_refused(tmp_path: Path) -> None:
         (tmp_path / "objects.npy", BANDS, "cannot be read .*Python objects"),
         (tmp_path / "none.png", RGB, "none.png cannot be read"),
         (grey, RGB, r"grey.png has 1 channel\(s\), but the model takes 12 x 12 pixels with 3"),
-        (grey, BANDS, "is a picture, and the model takes .* give such an array as .npy"),
+        (grey, BANDS, "but the model takes 4 x 5 .* or give such an array as .npy"),
         (grey, StoredAs((8, 9, 1), "uint8"), "is 20x20 pixels, but the model takes 8 x 9"),
     )
     for file, stored, sentence in cases:

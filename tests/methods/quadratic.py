@@ -32,6 +32,7 @@ class QuadraticTrainer:
     """Does jobs of satellites whose loss is a parabola."""
 
     name = "torch"
+    statistics, least_batch = slice(0, 0), 1
 
     def __init__(self, h: Floats, m: Floats, data: TrainingData, settings: SgdSettings) -> None:
         self.h, self.m, self.data, self.settings = h, m, data, settings
@@ -45,7 +46,7 @@ class QuadraticTrainer:
     def gather(self, samples: NDArray[np.int64], views: None, offset: None) -> Batch:
         return Batch(torch.empty(0), torch.from_numpy(self.data.labels[samples]))
 
-    def gradient(self, point: Tensor, batch: Batch) -> Tensor:
+    def gradient(self, point: Tensor, batch: Batch, *settings: Any) -> Tensor:
         satellite = int(batch.labels[0])
         slope = self.h[satellite] * (point - torch.as_tensor(self.m[satellite]))
         self.gradients.append((satellite, float(point[0]), slope.tolist()))

@@ -1,6 +1,8 @@
 """All shipped methods, in their variants, stand the conformance suite."""
 
+from examples.distillation import FedDistil
 from examples.fedsat_like import FedSatLike
+from examples.moon import Moon
 from examples.trimmed_mean import TrimmedMean
 
 from fedorbit.methods import METHODS, make_method
@@ -11,10 +13,12 @@ from fedorbit.methods.asyncfleo import AsyncFLEO
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fedbn import FedBN
 from fedorbit.methods.fedhap import FedHAP
 from fedorbit.methods.fedleo import FedLEO
 from fedorbit.methods.fedleo_sink import FedLEOSink
 from fedorbit.methods.fednova import FedNova
+from fedorbit.methods.fedopt import FedAdam, FedAvgM, FedYogi
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
 from fedorbit.methods.fedrep import FedRep
@@ -27,6 +31,7 @@ from fedorbit.methods.pfedme import PFedMe
 from fedorbit.methods.rendezvous import Rendezvous
 from fedorbit.methods.scaffold import Scaffold
 from fedorbit.testing import MethodConformance
+from tests.methods.models import TINY_NORM
 from tests.methods.relays import RelaysParts
 
 
@@ -76,6 +81,35 @@ class TestFedNova(MethodConformance):
 
 class TestFedNovaWithEffort(MethodConformance):
     method = FedNova(mu=0.5, effort="always")
+
+
+class TestFedAvgM(MethodConformance):
+    method = FedAvgM(server_rate=0.5)
+
+
+class TestFedAdam(MethodConformance):
+    method = FedAdam()
+
+
+class TestFedYogi(MethodConformance):
+    method = FedYogi(effort="always")
+
+
+class TestFedBN(MethodConformance):
+    method = FedBN()
+    model = TINY_NORM
+
+
+class TestFedBNOfStatistics(MethodConformance):
+    method = FedBN(keeps="statistics", effort="always")
+    model = TINY_NORM
+
+
+class TestFedOrbitWithStatistics(MethodConformance):
+    """A model with BatchNorm and dropout."""
+
+    method = FedOrbit()
+    model = TINY_NORM
 
 
 class TestPFedMe(MethodConformance):
@@ -250,6 +284,18 @@ class TestTheExample(MethodConformance):
     """The documented method of one's own."""
 
     method = TrimmedMean(trim=1)
+
+
+class TestTheExampleOfARule(MethodConformance):
+    """The documented local rule of one's own, with a model that has statistics and dropout."""
+
+    method = Moon()
+    model = TINY_NORM
+
+
+class TestTheExampleOfDistillation(MethodConformance):
+    method = FedDistil()
+    model = TINY_NORM
 
 
 class TestTheAsynchronousExample(MethodConformance):

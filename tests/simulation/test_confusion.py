@@ -40,7 +40,7 @@ def test_figures_are_those_of_scikit_learn(seed: int) -> None:
     labels = rng.integers(0, 7, 60) * (seed % 2 + 1) % 7
     predicted = np.where(rng.random(60) < 0.6, labels, rng.integers(0, 5, 60))
     counter = ConfusionCounter(
-        lambda model, samples: predicted[samples], labels, 8, [np.arange(60)], [0]
+        lambda model, samples, offset: predicted[samples], labels, 8, [np.arange(60)], [0]
     )
     [matrix] = counter(np.zeros((1, 1), np.float32), [0])
     assert matrix == confusion_matrix(labels, predicted, labels=range(8)).tolist()
@@ -55,7 +55,11 @@ def test_matrices_add_up_over_the_satellites_of_an_orbit() -> None:
     labels = np.array([0, 1, 0, 1])
     test = [np.array([0, 1]), np.array([2]), np.array([3]), np.empty(0, np.int64)]
     counter = ConfusionCounter(
-        lambda model, samples: np.full(len(samples), int(model[0])), labels, 2, test, [0, 0, 1, 2]
+        lambda model, samples, _: np.full(len(samples), int(model[0])),
+        labels,
+        2,
+        test,
+        [0, 0, 1, 2],
     )
     models = np.array([[1], [0], [1], [0]], np.float32)
     assert counter(models, [0, 1, 2, 3]) == [[[1, 1], [0, 1]], [[0, 0], [0, 1]], None]

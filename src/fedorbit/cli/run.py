@@ -271,7 +271,7 @@ def _slow_path_notice(config: Config) -> str:
     from fedorbit.learning.backends import missed_kernel  # imports PyTorch
 
     engine = config.engine
-    reason = missed_kernel(engine.backend, config.model.name, engine.device)
+    reason = missed_kernel(engine.backend, config.model.name, engine.device, config.torch_only)
     if not reason:
         return ""
     return (

@@ -19,7 +19,7 @@ from fedorbit.errors import ConfigError
 
 Values = dict[str, Any]
 
-PATHS = (("constellation", "file"), ("schedule", "plan"))
+PATHS = (("constellation", "file"), ("schedule", "plan"), ("model", "weights"))
 """Settings that name a file."""
 
 
@@ -209,7 +209,7 @@ def _table_lines(model: BaseModel, path: str) -> list[str]:
         elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
             for item in value:
                 tables += ["", f"[[{inner}]]", *_table_lines(item, inner)]
-        elif isinstance(value, dict):
+        elif isinstance(value, dict) and all(isinstance(item, dict) for item in value.values()):
             for key, entries in value.items():
                 tables += ["", f"[{inner}.{literal(key)}]"]
                 tables += [f"{entry} = {literal(item)}" for entry, item in entries.items()]

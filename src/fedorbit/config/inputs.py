@@ -1,4 +1,4 @@
-"""Files that a configuration names beside its images: element sets, and a contact plan.
+"""Files that a configuration names beside its images: element sets, contact plan, weights.
 
 A run copies them into its folder, a study sends them along, and of each only the content counts.
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedorbit.config.schema import Config, ElementsSection
 
-COPIES = {"constellation.file": "elements", "schedule.plan": "plan"}
+COPIES = {"constellation.file": "elements", "schedule.plan": "plan", "model.weights": "weights"}
 """How copies in a run's folder are called, but for the extension."""
 
 
@@ -19,6 +19,8 @@ def input_files(config: Config) -> dict[str, Path]:
         files["constellation.file"] = config.constellation.path
     if config.schedule.plan is not None:
         files["schedule.plan"] = config.schedule.plan
+    if config.model.weights is not None:
+        files["model.weights"] = config.model.weights
     return files
 
 

@@ -247,14 +247,58 @@ LONDON = StationSection(name="London", latitude_deg=51.0, longitude_deg=-0.1)
 class ModelSection(Section):
     """The on-board model."""
 
-    name: str = Field("lenet", description="or package.module:factory of your own")
-    classifier: str | None = Field(
-        None, description="first layer of the classifier; lenet's is fc2"
+    name: str = Field(
+        "lenet", description="lenet, resnet, mobilenet, or package.module:factory of your own"
     )
+    classifier: str | None = Field(
+        None, description="first layer of the classifier; lenet's is fc2, that of others fc"
+    )
+    options: dict[str, Any] = Field(
+        default_factory=dict,
+        description="arguments of the model: resnet has depth, base, norm; mobilenet multiplier, "
+        "norm",
+    )
+    buffers: Literal["average", "frozen"] = Field(
+        "average",
+        description="statistics such as BatchNorm's: average (they travel with the model), or "
+        "frozen (first values, never updated); method fedbn keeps them in their orbits",
+    )
+    frozen: tuple[str, ...] = Field(
+        (),
+        strict=False,
+        description="parameters that are not trained and never travel, by name; such as "
+        '["conv1.*"]',
+    )
+    weights: Path | None = Field(
+        None,
+        strict=False,
+        description="first values from a safetensors file; relative to this file",
+    )
+    weights_skip: tuple[str, ...] = Field(
+        (),
+        strict=False,
+        description='tensors that the file does not give, by name; such as ["fc3.*"]',
+    )
+
+    @model_validator(mode="after")
+    def _skips_of_a_file(self) -> Self:
+        if self.weights_skip and self.weights is None:
+            raise ValueError("weights_skip has no effect without weights; set weights to a file")
+        return self
+
+    @field_validator("options")
+    @classmethod
+    def _plain_options(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for name, item in value.items():
+            if not isinstance(item, str | int | float | list | tuple):
+                raise ValueError(
+                    f"options.{name} must be a text, a number, true, false or a list, got {item!r}"
+                )
+        return value
 
 
 class TrainingSection(Section):
-    """Local SGD, shared by all methods."""
+    """Local training, shared by all methods."""
 
     epochs: int = Field(5, ge=1, le=1000, description="E_base")
     intra_rounds: int = Field(
@@ -263,7 +307,14 @@ class TrainingSection(Section):
     batch: int = Field(64, ge=1, le=100_000, description="the last, shorter one is kept")
     rate: float = Field(0.01, gt=0, le=100, description="eta_0")
     rate_decay: float = Field(0.998, gt=0, le=1, description="gamma, per round")
-    momentum: float = Field(0.9, ge=0, lt=1, description="starts at zero in every call")
+    optimiser: Literal["sgd", "adam", "adamw"] = Field(
+        "sgd", description="adam and adamw by PyTorch alone; state starts at zero in every call"
+    )
+    momentum: float = Field(
+        0.9, ge=0, lt=1, description="beta_1 of adam; starts at zero in every call"
+    )
+    beta2: float = Field(0.999, ge=0, lt=1, description="of adam and adamw")
+    epsilon: float = Field(1e-8, gt=0, le=1, description="of adam and adamw")
     weight_decay: float = Field(5e-4, ge=0, le=1)
     clip_norm: float = Field(1.0, ge=0, description="of the whole gradient; 0: no clipping")
     augment: tuple[Literal["orientations", "shifts"], ...] = Field(
@@ -452,6 +503,13 @@ class Config(Section):
         """Return whether satellites of an orbit exchange models over contacts of the plan alone."""
         isl = "assumed" if self.network is None else self.network.isl
         return self.run.links == "physical" and isl != "assumed"
+
+    @property
+    def torch_only(self) -> str:
+        """Return a setting that the C kernel does not know, as it is written; empty without one."""
+        if self.training.optimiser != "sgd":
+            return f'training.optimiser = "{self.training.optimiser}"'
+        return "model.frozen" if self.model.frozen else ""
 
     @model_validator(mode="after")
     def _events_alternate(self) -> Self:

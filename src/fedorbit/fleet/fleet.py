@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.activity import Activity
+from fedorbit.errors import ModelError
 from fedorbit.fleet.aggregation import Aggregations
 from fedorbit.fleet.keeping import Arrays
 from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, Ledger
@@ -51,6 +52,15 @@ class TrainingPlan:
     batch: int = 64
     momentum: float = 0.9
     orbit_momentum: float = 0.0
+    optimiser: str = "sgd"
+
+    def require_sgd(self, method: str) -> None:
+        """Refuse an optimiser whose steps are not proportional to gradients."""
+        if self.optimiser != "sgd":
+            raise ModelError(
+                f'{method} needs training.optimiser = "sgd", since it takes steps for multiples of '
+                f'gradients, got "{self.optimiser}"'
+            )
 
     def rate(self, t: int) -> float:
         """Learning rate of round t."""

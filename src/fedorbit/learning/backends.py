@@ -23,9 +23,13 @@ def resolve_backend(
     device: str,
     image_shape: tuple[int, int, int] | None = None,
     image_type: np.dtype[Any] | None = None,
+    torch_only: str = "",
 ) -> Backend:
-    """Decide between kernel and PyTorch; the two round differently, so a run keeps its choice."""
-    obstacle = _obstacle(model, device, image_shape)
+    """Decide between kernel and PyTorch; the two round differently, so a run keeps its choice.
+
+    `torch_only` names a setting that the kernel does not know; empty if there is none.
+    """
+    obstacle = _obstacle(model, device, image_shape, torch_only)
     if not obstacle and image_shape is not None and image_type is not None:
         obstacle = _refused_type(image_shape, image_type)
     if asked == "kernel" and obstacle:
@@ -33,11 +37,11 @@ def resolve_backend(
     return "torch" if asked == "torch" or obstacle else "kernel"
 
 
-def missed_kernel(asked: str, model: str, device: str) -> str:
+def missed_kernel(asked: str, model: str, device: str, torch_only: str = "") -> str:
     """Why PyTorch trains what the kernel would have trained; empty if nothing was missed."""
     if asked != "auto" or model != "lenet" or device != "cpu":
         return ""
-    return kernel.unavailable_reason()
+    return _obstacle(model, device, None, torch_only)
 
 
 def make_trainer(
@@ -55,10 +59,14 @@ def make_trainer(
         raise ModelError(f"engine.device {device!r} cannot be used: {error}") from None
 
 
-def _obstacle(model: str, device: str, image_shape: tuple[int, int, int] | None) -> str:
+def _obstacle(
+    model: str, device: str, image_shape: tuple[int, int, int] | None, torch_only: str
+) -> str:
     """Why the kernel cannot be used; empty if it can."""
     if model != "lenet":
         return f"it trains lenet only, and the model is {model}"
+    if torch_only:
+        return f"it does not know {torch_only}"
     if device != "cpu":
         return f"it runs on the CPU, and engine.device is {device}"
     if image_shape is not None and (reason := kernel.unfit_reason(*image_shape)):

@@ -63,6 +63,20 @@ def span_of(part: Part | None, size: int) -> Span:
     return Span(begin, end, None if part[begin:end].all() else np.ascontiguousarray(part))
 
 
+def beyond(part: Part | None, begin: int) -> Part | None:
+    """Return what of a part lies at `begin` or behind it; without a part, of the whole vector."""
+    if not begin:
+        return part
+    if part is None:
+        return slice(begin, None)
+    check_part(part)
+    if isinstance(part, slice):
+        return slice(max(part.start or 0, begin), part.stop)
+    rest = part.copy()
+    rest[:begin] = False
+    return rest
+
+
 def _described(part: Any) -> str:
     if isinstance(part, np.ndarray):
         return f"an array {list(part.shape)} of {part.dtype}"

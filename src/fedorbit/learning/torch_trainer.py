@@ -1,28 +1,30 @@
 """Jobs in PyTorch, for any model and device.
 
 The rule of a job has the loop; here are the batches, the gradient at a point and the step that it
-is made of. Parameters and gradients are views into two flat vectors, so that going to a point is
-one copy, and a step after the backward pass is a handful of vector operations.
+is made of. A step after the backward pass is a handful of operations on flat vectors.
+
+On another device than the CPU all images are copied to it once, and batches are gathered there.
 """
 
 import threading
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from fedorbit.errors import ModelError
 from fedorbit.learning.augmentation import Views, seen_as
 from fedorbit.learning.jobs import PLAINLY, LocalJob, Seen, SgdSettings, Trained, TrainingData
 from fedorbit.learning.models import ModelSpec
-from fedorbit.learning.parameters import ParameterLayout, Vector
-from fedorbit.learning.parts import Part
-from fedorbit.learning.rules.base import Batch
+from fedorbit.learning.parameters import Vector
+from fedorbit.learning.parts import Part, beyond
+from fedorbit.learning.rules.base import Batch, Outputs, OwnLoss
 from fedorbit.learning.rules.step import Step
+from fedorbit.learning.workspace import Workspace
 from fedorbit.randomness import generator
 
 EVALUATION_BATCH = 256
@@ -49,38 +51,35 @@ class Trainer(Protocol):
         """Make running and later jobs raise `TrainingCancelledError` soon."""
 
 
-class _Workspace:
-    """A model whose parameters and gradients are views into flat vectors; one per thread."""
-
-    def __init__(self, spec: ModelSpec, device: torch.device) -> None:
-        self.module: nn.Module = spec.build().to(device)
-        self.weights = torch.zeros(spec.layout.size, device=device)
-        self.gradient = torch.zeros(spec.layout.size, device=device)
-        _bind(self.module, spec.layout, self.weights, self.gradient)
-
-
-def _bind(module: nn.Module, layout: ParameterLayout, weights: Tensor, gradient: Tensor) -> None:
-    tensors = dict(module.named_parameters())
-    for parameter in layout.parameters:
-        tensor = tensors[parameter.name]
-        tensor.data = weights[parameter.place].view(parameter.shape)
-        tensor.grad = gradient[parameter.place].view(parameter.shape)
-
-
 class TorchTrainer:
     """Trains any `torch.nn.Module`."""
 
     name = "torch"
 
     def __init__(
-        self, spec: ModelSpec, data: TrainingData, settings: SgdSettings, device: str = "cpu"
+        self,
+        spec: ModelSpec,
+        data: TrainingData,
+        settings: SgdSettings,
+        device: str = "cpu",
+        resident: bool | None = None,
     ) -> None:
+        """`resident`: whether the images are held on the device; None: unless that is the CPU."""
         self._spec = spec
         self._data = data
         self.settings = settings
         self.device = torch.device(device)
+        self.statistics = spec.layout.statistics
         self._scale = torch.from_numpy(data.scale.copy()).to(self.device)
         self._shift = torch.from_numpy(data.shift.copy()).to(self.device)
+        self._resident: Batch | None = None
+        if self.device.type != "cpu" if resident is None else resident:
+            self._resident = Batch(
+                _copied(data.images, self.device), _copied(data.labels, self.device)
+            )
+        self.least_batch = 1
+        """Images that a batch must have: two where BatchNorm would have one value per channel."""
+        self._draws = True
         self._local = threading.local()
         self._cancelled = threading.Event()
         self._try_out()
@@ -89,6 +88,7 @@ class TorchTrainer:
         """Run a job over the given batch order `[epochs, n]`."""
         if order.size == 0:
             return Trained.untouched(job)
+        self._workspace().begin(job.satellite, *job.key)
         return job.rule.with_torch(_Job(self, job, order, seen))
 
     def evaluate(
@@ -96,13 +96,13 @@ class TorchTrainer:
     ) -> tuple[int, float]:
         """Return how many samples are classified right, and the sum of their losses."""
         workspace = self._workspace()
-        workspace.module.eval()
-        workspace.weights.copy_(_tensor(model))
+        workspace.begin()
+        workspace.go_to(_tensor(model), training=False)
         correct, loss = 0, 0.0
         with torch.no_grad():
             for begin in range(0, len(samples), EVALUATION_BATCH):
                 batch = self.gather(samples[begin : begin + EVALUATION_BATCH], offset=offset)
-                logits = _logits(workspace.module, batch)
+                logits = _offset(workspace.logits(batch.images), batch)
                 correct += int((logits.argmax(dim=1) == batch.labels).sum())
                 loss += float(functional.cross_entropy(logits, batch.labels, reduction="sum"))
         return correct, loss
@@ -118,36 +118,70 @@ class TorchTrainer:
         offset: Vector | None = None,
     ) -> Batch:
         """Gather and standardise a batch on the device."""
-        images = torch.from_numpy(self._data.images[samples]).to(self.device, torch.float32)
+        if self._resident is None:
+            images = torch.from_numpy(self._data.images[samples]).to(self.device, torch.float32)
+            labels = torch.from_numpy(self._data.labels[samples]).to(self.device)
+        else:
+            places = torch.from_numpy(samples).to(self.device)
+            images = self._resident.images[places].to(torch.float32)
+            labels = self._resident.labels[places]
         if views is not None:
             images = seen_as(images, views)
         images.mul_(self._scale).add_(self._shift)
-        labels = torch.from_numpy(self._data.labels[samples]).to(self.device)
         # Channels last in memory, channels first by name: what convolutions like best.
         on_device = None if offset is None else _tensor(offset).to(self.device)
         return Batch(images.permute(0, 3, 1, 2), labels, on_device)
 
-    def gradient(self, point: Tensor, batch: Batch) -> Tensor:
-        """Return the gradient of a batch's mean loss at a point."""
-        if self._cancelled.is_set():
-            raise TrainingCancelledError
-        workspace = self._workspace()
-        workspace.module.train()
-        workspace.weights.copy_(point)
-        workspace.gradient.zero_()
-        loss = functional.cross_entropy(_logits(workspace.module, batch), batch.labels)
-        loss.backward()  # type: ignore[no-untyped-call]
+    @property
+    def generator(self) -> torch.Generator:
+        """Random numbers of the job that this thread does."""
+        return self._workspace().randomness.generator
+
+    def gradient(
+        self,
+        point: Tensor,
+        batch: Batch,
+        own_loss: OwnLoss | None = None,
+        moves_statistics: bool = True,
+    ) -> Tensor:
+        """Return the gradient of a batch's mean loss at a point, whose statistics move."""
+        if len(batch.labels) < self.least_batch:
+            raise ModelError(
+                f"model {self._spec.name} cannot train on a batch of one image, whose statistics "
+                "are not defined; choose another training.batch, or GroupNorm"
+            )
+        workspace = self._at(point, training=True)
+        with workspace.differentiating():
+            if own_loss is not None:
+                made = workspace.outputs(batch.images)
+                loss = own_loss(made._replace(logits=_offset(made.logits, batch)))
+            else:
+                logits = _offset(workspace.logits(batch.images), batch)
+                loss = functional.cross_entropy(logits, batch.labels)
+            loss.backward()  # type: ignore[no-untyped-call]
+        if moves_statistics:
+            point[self.statistics] = workspace.statistics
         return workspace.gradient.clone()
 
     def loss(self, point: Tensor, batch: Batch) -> float:
-        """Return the mean loss of a batch at a point."""
+        """Return the mean loss of a batch at a point; the model is evaluated."""
+        with torch.no_grad():
+            logits = self._at(point, training=False).logits(batch.images)
+            return float(functional.cross_entropy(logits, batch.labels))
+
+    @torch.no_grad()
+    def outputs(self, point: Tensor, batch: Batch) -> Outputs:
+        """Return what a model makes of a batch; it is evaluated."""
+        made = self._at(point, training=False).outputs(batch.images)
+        return made._replace(logits=_offset(made.logits, batch))
+
+    def _at(self, point: Tensor, training: bool) -> Workspace:
+        """Return this thread's workspace with the values of a point."""
         if self._cancelled.is_set():
             raise TrainingCancelledError
         workspace = self._workspace()
-        workspace.module.train()
-        workspace.weights.copy_(point)
-        with torch.no_grad():
-            return float(functional.cross_entropy(_logits(workspace.module, batch), batch.labels))
+        workspace.go_to(point, training=training)
+        return workspace
 
     def _try_out(self) -> None:
         """Refuse a model now that would fail in the middle of a run, or could not be repeated."""
@@ -156,10 +190,12 @@ class TorchTrainer:
         images = torch.from_numpy(numbers).to(self.device).permute(0, 3, 1, 2)
         labels = torch.zeros(len(images), dtype=torch.int64, device=self.device)
         try:
-            self.gradient(torch.from_numpy(self._spec.initial_vector(0)), Batch(images, labels))
-            module = self._workspace().module
+            point = torch.from_numpy(self._spec.initial_vector(0)).to(self.device)
+            self.gradient(point, Batch(images, labels))
+            workspace = self._workspace()
             with torch.no_grad():
-                first, second = module(images), module(images)
+                first, second = (self._trial(point, images) for _ in range(2))
+                self.least_batch = 1 if self._takes_one(workspace, images[:1]) else 2
         except Exception as error:  # whatever a user's model may raise
             raise ModelError(
                 f"model {name} cannot be trained on images {shape} with engine.device "
@@ -167,14 +203,29 @@ class TorchTrainer:
             ) from error
         if not torch.equal(first, second):
             raise ModelError(
-                f"model {name} gives different outputs for the same images while it trains "
-                "(dropout?); a run could not be repeated or resumed; use weight decay instead"
+                f"model {name} gives different outputs for the same images and key while it "
+                "trains, so that a run could not be repeated or resumed; draw random numbers with "
+                "PyTorch alone"
             )
+        self._draws = workspace.randomness.draws > 0
+        self._local = threading.local()
 
-    def _workspace(self) -> _Workspace:
+    def _trial(self, point: Tensor, images: Tensor) -> Tensor:
+        """Return the logits of a model that trains, with the random numbers of one key."""
+        self._workspace().begin()
+        return self._at(point, training=True).logits(images)
+
+    def _takes_one(self, workspace: Workspace, image: Tensor) -> bool:
+        try:
+            workspace.logits(image)
+        except ValueError:
+            return False
+        return True
+
+    def _workspace(self) -> Workspace:
         if not hasattr(self._local, "workspace"):
-            self._local.workspace = _Workspace(self._spec, self.device)
-        workspace: _Workspace = self._local.workspace
+            self._local.workspace = Workspace(self._spec, self.device, self._draws)
+        workspace: Workspace = self._local.workspace
         return workspace
 
 
@@ -186,22 +237,32 @@ class _Job:
     ) -> None:
         self.start, self.rate, self.order = job.start, job.rate, order
         self.settings, self.device = trainer.settings, trainer.device
-        self.gradient = trainer.gradient
-        self._trainer, self._seen = trainer, seen
+        self.statistics = trainer.statistics
+        self._trainer, self._seen, self._moves_statistics = trainer, seen, True
 
-    def batches(self, *, plainly: bool = False) -> Iterator[Batch]:
+    @property
+    def generator(self) -> torch.Generator:
+        return self._trainer.generator
+
+    def batches(self) -> Iterator[Batch]:
         epochs, samples = self.order.shape
         for epoch in range(epochs):
-            for begin in range(0, samples, self.settings.batch):
-                yield self.batch(epoch, begin, plainly=plainly)
+            for begin in range(0, samples - self._trainer.least_batch + 1, self.settings.batch):
+                yield self.batch(epoch, begin)
 
     def batch(self, epoch: int, begin: int, *, plainly: bool = False) -> Batch:
         these, (views, offset) = slice(begin, begin + self.settings.batch), self._seen
         shown = None if plainly or views is None else views[epoch, these]
         return self._trainer.gather(self.order[epoch, these], shown, offset)
 
+    def gradient(self, point: Tensor, batch: Batch, loss: OwnLoss | None = None) -> Tensor:
+        return self._trainer.gradient(point, batch, loss, self._moves_statistics)
+
     def loss(self, point: Tensor, batch: Batch) -> float:
         return self._trainer.loss(point, batch)
+
+    def outputs(self, point: Tensor, batch: Batch) -> Outputs:
+        return self._trainer.outputs(point, batch)
 
     def step(
         self,
@@ -211,6 +272,12 @@ class _Job:
         settings: SgdSettings | None = None,
     ) -> Step:
         rate = self.rate if rate is None else rate
+        first = self.statistics.stop
+        if part is not None and first:  # statistics outside the part keep their bits
+            mask = np.zeros(len(self.start), dtype=np.bool_)
+            mask[part] = True
+            self._moves_statistics = bool(mask[:first].all())
+        part = beyond(part, first)
         return Step(settings or self.settings, rate, len(self.start), self.device, part)
 
     def tensor(self, vector: Vector) -> Tensor:
@@ -220,9 +287,17 @@ class _Job:
         return tensor.detach().cpu().numpy().copy()
 
 
-def _logits(module: nn.Module, batch: Batch) -> Tensor:
-    logits: Tensor = module(batch.images)
+def _offset(logits: Tensor, batch: Batch) -> Tensor:
     return logits if batch.offset is None else logits + batch.offset
+
+
+def _copied(array: NDArray[Any], device: torch.device, rows: int = 1024) -> Tensor:
+    """Copy an array to a device, a few rows at a time: it may be larger than memory is free."""
+    first = torch.from_numpy(array[:1].copy())
+    copy = torch.empty(array.shape, dtype=first.dtype, device=device)
+    for begin in range(0, len(array), rows):
+        copy[begin : begin + rows] = torch.from_numpy(array[begin : begin + rows].copy())
+    return copy
 
 
 def _tensor(vector: Vector) -> Tensor:

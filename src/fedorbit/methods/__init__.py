@@ -16,10 +16,12 @@ from fedorbit.methods.base import Family, Method, State
 from fedorbit.methods.centralised import Centralised
 from fedorbit.methods.ditto import Ditto
 from fedorbit.methods.fedavg import FedAvg
+from fedorbit.methods.fedbn import FedBN
 from fedorbit.methods.fedhap import FedHAP
 from fedorbit.methods.fedleo import FedLEO
 from fedorbit.methods.fedleo_sink import FedLEOSink
 from fedorbit.methods.fednova import FedNova
+from fedorbit.methods.fedopt import FedAdam, FedAvgM, FedYogi
 from fedorbit.methods.fedorbit import FedOrbit
 from fedorbit.methods.fedprox import FedProx
 from fedorbit.methods.fedrep import FedRep
@@ -60,11 +62,15 @@ METHODS: dict[str, type[Method]] = {
     "fedprox": FedProx,
     "scaffold": Scaffold,
     "fednova": FedNova,
+    "fedavgm": FedAvgM,
+    "fedadam": FedAdam,
+    "fedyogi": FedYogi,
     "apfl": APFL,
     "ditto": Ditto,
     "pfedme": PFedMe,
     "per_fedavg": PerFedAvg,
     "fedrep": FedRep,
+    "fedbn": FedBN,
     "fedorbit": FedOrbit,
     "fedsat": FedSat,
     "fedasync": FedAsync,

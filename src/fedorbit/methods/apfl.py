@@ -51,6 +51,7 @@ class APFL(MatchedEffort):
 
     def start(self, fleet: Fleet) -> State:
         """All orbits have w(0) twice, mixed in equal parts."""
+        fleet.plan.require_sgd("APFL")
         w = fleet.initial_model()
         everywhere = np.tile(w, (fleet.orbits, 1))
         alpha = np.full(fleet.orbits, self.initial_alpha)

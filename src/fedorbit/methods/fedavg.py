@@ -50,14 +50,19 @@ class FedAvg(MatchedEffort):
             },
             upload=True,
         )
-        w = average_at_ground(now, trained, w)
-        if trained:
-            hand_out(w, received, now, now.orbits.reachable)
-        return {"global": w, "received": received}
+        if not trained:
+            return {**state, "received": received}
+        after = self.at_ground(state, average_at_ground(now, trained, w), now)
+        hand_out(after["global"], received, now, now.orbits.reachable)
+        return {**state, **after, "received": received}
 
     def local(self, w: Vector) -> Rule:
         """How satellites train, given the global model: here by LocalSGD and nothing else."""
         return PLAIN
+
+    def at_ground(self, state: State, mean: Vector, now: Now) -> State:
+        """Return what changes at the ground, given the mean of the orbits: here it is the model."""
+        return {"global": mean}
 
     def to_come(self, now: Now) -> Sequence[Phase]:
         """What orbits do in a round after that: here nothing."""

@@ -20,6 +20,7 @@ results come late. Steps differ even at equal epochs, since samples do.
 
 Departures: `mu` adds FedProx's pull, here toward the start of each intra-orbit round and before the
 momentum; a_k accounts for it. tau_eff is sum p_k a_k also then. Weight decay counts as gradient.
+Statistics such as BatchNorm's are averaged by samples.
 Satellites without steps, for want of time or power, have no share. eta A_l travels with the model,
 as one value more. Where aggregations take several rounds (physical links), orbits whose result is
 under way count with w, and with the eta A_l that they sent last.
@@ -43,8 +44,10 @@ from fedorbit.methods.steps import (
     effective_steps,
     hand_out,
     load_launched,
+    mean_by_samples,
     mean_with_awaited,
     train_orbit,
+    with_statistics,
 )
 
 
@@ -55,6 +58,7 @@ class FedNova(FedAvg):
 
     def start(self, fleet: Fleet) -> State:
         """All orbits have w(0), and none has sent an A_l."""
+        fleet.plan.require_sgd("FedNova")
         return {**super().start(fleet), "length": np.zeros(fleet.orbits)}
 
     def round(self, state: State, now: Now) -> State:
@@ -75,7 +79,9 @@ class FedNova(FedAvg):
         effective = sum(n * length[o] for o, n in known.items()) / max(sum(known.values()), 1)
         # y_l as after tau_eff steps; summed, this is the equation above where all started from w.
         scaled = [
-            received[o] + (effective / length[o]) * (y.astype(np.float64) - received[o])
+            with_statistics(
+                now, received[o] + (effective / length[o]) * (y.astype(np.float64) - received[o]), y
+            )
             for o, y in models.items()
         ]
         w = mean_with_awaited(now, scaled, np.array(list(samples.values())), w)
@@ -96,6 +102,8 @@ class FedNova(FedAvg):
             samples = now.samples[now.orbits.trainers(orbit)]
             models = [result.model for result in trained]
             anchor, a = normalised_mean(start, models, steps, samples)
+            if now.fleet.layout.buffers:
+                anchor = with_statistics(now, anchor, mean_by_samples(now, orbit, start, trained))
             total += a
             trained_samples = max(trained_samples, int(samples[steps > 0].sum()))
             return anchor

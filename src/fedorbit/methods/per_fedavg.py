@@ -62,6 +62,7 @@ class PerFedAvg(FedAvg):
 
     def start(self, fleet: Fleet) -> State:
         """All orbits have w(0), adapted to nothing."""
+        fleet.plan.require_sgd("Per-FedAvg")
         state = super().start(fleet)
         return {**state, "adapted": state["received"].copy()}
 

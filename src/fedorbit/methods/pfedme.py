@@ -41,6 +41,7 @@ from fedorbit.methods.steps import (
     mean_by_samples,
     mean_of_extra,
     train_orbit,
+    with_statistics,
 )
 
 
@@ -67,6 +68,7 @@ class PFedMe(MatchedEffort):
 
     def start(self, fleet: Fleet) -> State:
         """All orbits have w(0), as global and as personal model."""
+        fleet.plan.require_sgd("pFedMe")
         w = fleet.initial_model()
         everywhere = np.tile(w, (fleet.orbits, 1))
         return {"global": w, "received": everywhere, "personal": everywhere.copy()}
@@ -82,7 +84,8 @@ class PFedMe(MatchedEffort):
         }
         for orbit, trained in now.orbits.run(programs, upload=True).items():
             personal[orbit], moved[orbit] = trained
-        w = blend(w, average_at_ground(now, moved, w), self.beta)
+        mean = average_at_ground(now, moved, w)
+        w = with_statistics(now, blend(w, mean, self.beta), mean)
         hand_out(w, received, now, sorted(moved))
         return {"global": w, "received": received, "personal": personal}
 

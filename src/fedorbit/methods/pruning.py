@@ -11,6 +11,7 @@ Mask = NDArray[np.bool_]
 def prunable(layout: ParameterLayout) -> Mask:
     """Return the mask of parameters that may be pruned: all but the last layer's."""
     free = np.ones(layout.size, dtype=np.bool_)
+    free[layout.statistics] = False
     free[layout.class_rows] = False
     return free
 

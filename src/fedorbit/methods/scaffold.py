@@ -48,6 +48,7 @@ from fedorbit.methods.steps import (
     norm,
     train_orbit,
     weighted_mean,
+    with_statistics,
 )
 
 Result = tuple[Vector, NDArray[Any], NDArray[Any], Vector, int]
@@ -75,6 +76,7 @@ class Scaffold(MatchedEffort):
 
     def start(self, fleet: Fleet) -> State:
         """All orbits have w(0); all controls are zero."""
+        fleet.plan.require_sgd("SCAFFOLD")
         w = fleet.initial_model()
         everywhere = np.tile(w, (fleet.orbits, 1))
         clients = fleet.satellites if self.clients == "satellite" else fleet.orbits
@@ -104,7 +106,7 @@ class Scaffold(MatchedEffort):
             if samples:
                 state["uploaded"][orbit] = now.orbits.upload(orbit, c_l)
                 state["uploaded_samples"][orbit] = samples
-        state["global"] = w = blend(w, mean, self.server_rate)
+        state["global"] = w = with_statistics(now, blend(w, mean, self.server_rate), mean)
         if trained:
             hand_out(w, received, now, now.orbits.reachable)
         return state
@@ -146,6 +148,7 @@ class Scaffold(MatchedEffort):
                     y = weighted_mean([r.model for r in results], samples, otherwise=start)
                     eta_a = np.float32(now.rate * np.average(steps, weights=samples))
                     control[client] = (start - y) / eta_a - correction(client)  # c_k+
+                    control[client][now.fleet.layout.statistics] = 0.0
             corrections.clear()
             return mean_by_samples(now, orbit, start, trained)
 

@@ -150,6 +150,18 @@ def blend(old: Vector, new: Vector, share: float) -> Vector:
     return np.asarray(old + share * (new - old), dtype=np.float32)
 
 
+def with_statistics(now: Now, model: Vector, mean: Vector) -> Vector:
+    """Return a model with the statistics of a mean, which a step beyond it would make senseless.
+
+    A variance could become negative. The model itself where its layers have no statistics.
+    """
+    if not now.fleet.layout.buffers:
+        return model
+    model, where = model.copy(), now.fleet.layout.statistics
+    model[where] = mean[where]
+    return model
+
+
 def weighted_mean(
     models: Sequence[Vector] | Vector, weights: NDArray[Any], otherwise: Vector
 ) -> Vector:

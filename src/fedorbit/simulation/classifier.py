@@ -7,7 +7,7 @@ must be, what the classes are called, and where the parameters come from.
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from fedorbit.data.stream import Images
 from fedorbit.errors import ModelError
-from fedorbit.learning.models import ModelSpec, model_spec
+from fedorbit.learning.models import ModelSpec, model_spec, tensors_of
 from fedorbit.learning.parameters import Vector
 from fedorbit.simulation.world import World
 
@@ -47,12 +47,15 @@ class ModelCard:
     """Where it is in use: everyone, or such as orbit 2."""
     rounds: int
     """Rounds after which it was taken."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """As in `model.options`."""
     log_prior: tuple[float, ...] = ()
     """Added to the logits, where training was calibrated: of the classes where it is in use."""
 
     def spec(self) -> ModelSpec:
         """Return the kind of model; code of the user's own must be allowed."""
-        return model_spec(self.model, self.layer, self.image_shape, len(self.classes))
+        shape, classes = self.image_shape, len(self.classes)
+        return model_spec(self.model, self.layer, shape, classes, options=self.options)
 
     def to_json(self) -> str:
         """Return the card as one JSON object."""
@@ -106,19 +109,21 @@ class Classifier(nn.Module):
 
     def load_vector(self, vector: Vector) -> "Classifier":
         """Take the parameters of a flat vector; return this module."""
-        tensors = self._tensors()
+        tensors, layout = tensors_of(self.body), self._layout
         with torch.no_grad():
-            for parameter in self._layout.parameters:
-                values = torch.from_numpy(vector[parameter.place].copy())
-                tensors[parameter.name].copy_(values.view(parameter.shape))
+            for place in (*layout.buffers, *layout.parameters):
+                values = torch.from_numpy(vector[place.place].copy())
+                tensors[place.name].copy_(values.view(place.shape))
         return self
 
-    def named_arrays(self) -> dict[str, NDArray[np.float32]]:
-        """Return the parameters of the model by PyTorch's names."""
-        tensors = self._tensors()
-        return {
-            p.name: tensors[p.name].detach().cpu().numpy().copy() for p in self._layout.parameters
-        }
+    def named_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return parameters and buffers of the model by PyTorch's names."""
+        return {name: t.cpu().numpy().copy() for name, t in self.body.state_dict().items()}
+
+    def load_arrays(self, arrays: dict[str, NDArray[Any]]) -> "Classifier":
+        """Take parameters and buffers by PyTorch's names; return this module."""
+        self.body.load_state_dict({name: torch.from_numpy(a) for name, a in arrays.items()})
+        return self
 
     def probabilities(self, images: Images) -> NDArray[np.float64]:
         """Return the probability of each class, `[n, classes]`, of stored images."""
@@ -141,9 +146,6 @@ class Classifier(nn.Module):
                 for b in range(0, len(images), BATCH)
             ]
         return torch.cat(batches) if batches else torch.empty((0, len(self.classes)))
-
-    def _tensors(self) -> dict[str, Tensor]:
-        return {**dict(self.body.named_parameters()), **dict(self.body.named_buffers())}
 
 
 class WorldPredictor:
@@ -180,6 +182,7 @@ def card_of(world: World, *, method: str, serves: str, rounds: int) -> ModelCard
         method=method,
         serves=serves,
         rounds=rounds,
+        options=dict(world.config.model.options),
     )
 
 

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import safetensors.numpy
@@ -22,7 +23,6 @@ from fedorbit.documents import DocumentError, parse_json
 from fedorbit.errors import ModelError, RunError, one_line
 from fedorbit.files import replacing
 from fedorbit.inputs import require_regular
-from fedorbit.learning.parameters import ParameterLayout, Vector
 from fedorbit.methods import Method, make_method
 from fedorbit.progress import Progress
 from fedorbit.simulation.checkpoint import load_newest
@@ -33,7 +33,7 @@ from fedorbit.simulation.records import method_folder, method_id, read_setting
 from fedorbit.simulation.running_mean import in_use
 from fedorbit.simulation.runs import require_code
 from fedorbit.simulation.schema import CARD
-from fedorbit.simulation.world import build_world
+from fedorbit.simulation.world import build_spec, build_world
 from fedorbit.simulation.world_file import stored_plan
 
 KEY = "fedorbit"
@@ -110,7 +110,8 @@ def _from_run(
         used_in = row if len(models) > 1 else orbit
         if used_in is not None:  # one model for everyone, and no orbit: no prior
             card = replace(card, log_prior=tuple(priors[used_in].tolist()))
-    return Classifier(card, card.spec()).load_vector(models[row])
+    spec = build_spec(config, card.image_shape, len(card.classes))
+    return Classifier(card, spec).load_vector(models[row])
 
 
 def _chosen(folder: Path, methods: Sequence[str], name: str | None) -> str:
@@ -176,7 +177,8 @@ def _card(
     if setting is None or "input" not in setting:
         world = build_world(config, progress, stored_plan(folder))
         return card_of(world, method=method, serves=serves, rounds=rounds)
-    given = {"model": config.model.name, "layer": config.model.classifier}
+    given: dict[str, Any] = {"model": config.model.name, "layer": config.model.classifier}
+    given["options"] = dict(config.model.options)
     of_world = {key: setting[key] for key in ("classes", "image_shape")}
     made = {"method": method, "serves": serves, "rounds": rounds}
     return ModelCard.from_document({**given, **of_world, **setting["input"], **made})
@@ -190,8 +192,8 @@ def _from_file(path: Path) -> Classifier:
             if KEY not in metadata:
                 raise DocumentError("it has no card in its metadata; `fedorbit export` writes one")
             card = ModelCard.from_document(parse_json(metadata[KEY].encode(), CARD))
-            spec = card.spec()
-            expected = {p.name: p.shape for p in spec.layout.parameters}
+            model = Classifier(card, card.spec())
+            expected = {name: array.shape for name, array in model.named_arrays().items()}
             found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
             if found != expected:
                 raise DocumentError(f"its parameters are not those of {card.model}")
@@ -203,11 +205,7 @@ def _from_file(path: Path) -> Classifier:
             f"{path} cannot be used as a model ({one_line(error)}); export it again with "
             f"`fedorbit export RUN --to MODEL{SAFETENSORS}`"
         ) from None
-    return Classifier(card, spec).load_vector(_flat(spec.layout, arrays))
-
-
-def _flat(layout: ParameterLayout, arrays: dict[str, Vector]) -> Vector:
-    return np.concatenate([arrays[p.name].astype(np.float32).ravel() for p in layout.parameters])
+    return model.load_arrays(arrays)
 
 
 def _as_onnx(model: Classifier) -> bytes:

@@ -14,6 +14,15 @@ from fedorbit.config import Config
 from fedorbit.config.inputs import input_files
 
 GIT_TIMEOUT_S = 10.0
+LATER = {
+    "model": ("options", "buffers", "frozen", "weights", "weights_skip"),
+    "training": (
+        *("optimiser", "beta2", "epsilon"),
+        *("augment", "shift", "calibrate", "orbit_momentum", "running_mean"),
+    ),
+    "run": ("confusion_every",),
+}
+"""Settings that came later, and do not count at their defaults."""
 
 
 def provenance(config: Config, backend: str) -> dict[str, Any]:
@@ -53,8 +62,12 @@ def what_counts(config: Config) -> dict[str, Any]:
         del values["data"]["share"]
     if config.schedule.plan is None:
         del values["schedule"]["plan"]
-    if config.run.confusion_every is None:
-        del values["run"]["confusion_every"]
+    for section, keys in LATER.items():
+        given = getattr(config, section)
+        defaults = type(given)()
+        for key in keys:
+            if getattr(given, key) == getattr(defaults, key):
+                del values[section][key]
     for station in values["stations"]:
         if station["role"] == "ground":
             del station["role"]

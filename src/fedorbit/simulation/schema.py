@@ -198,6 +198,7 @@ class CardShape(InputShape):
     method: str
     serves: str
     rounds: Count
+    options: NotRequired[dict[str, Any]]
     log_prior: NotRequired[list[float]]
 
 

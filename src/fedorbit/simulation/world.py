@@ -118,15 +118,27 @@ class World:
         """What all local training shares."""
         training = self.config.training
         return SgdSettings(
-            training.batch, training.momentum, training.weight_decay, training.clip_norm
+            training.batch,
+            training.momentum,
+            training.weight_decay,
+            training.clip_norm,
+            training.optimiser,
+            training.beta2,
+            training.epsilon,
         )
 
     @property
     def backend(self) -> Backend:
         """What trains, as the configuration says and this machine can."""
         engine = self.config.engine
-        shape, dtype = self.spec.image_shape, self.data.images.dtype
-        return resolve_backend(engine.backend, self.spec.name, engine.device, shape, dtype)
+        return resolve_backend(
+            engine.backend,
+            self.spec.name,
+            engine.device,
+            self.spec.image_shape,
+            self.data.images.dtype,
+            self.config.torch_only,
+        )
 
     def trainer(self) -> Trainer:
         """Return the trainer of the backend."""
@@ -183,8 +195,8 @@ class World:
             data=data,
             images_on_nodes=images_on_nodes,
             seed=self.config.seed,
-            model=self.spec.name,
-            classifier=self.config.model.classifier,
+            model=self.config.model.model_dump(exclude={"weights", "weights_skip"}),
+            constants=self.spec.constants,
             image_shape=self.spec.image_shape,
             classes=self.spec.classes,
             backend=self.backend,
@@ -230,6 +242,7 @@ class World:
                 training.batch,
                 training.momentum,
                 training.orbit_momentum,
+                training.optimiser,
             ),
             links=self.config.run.links,
             round_s=self.config.schedule.round_s,
@@ -255,7 +268,6 @@ def build_world(
 
     Given a plan, such as that of a run which is resumed, contacts are not computed again.
     """
-    from fedorbit.learning.models import model_spec
 
     if config.run.rounds > config.schedule.rounds:
         raise ConfigError(
@@ -278,7 +290,7 @@ def build_world(
     partition = build_partition(config, dataset, constellation, progress)
     classes = len(dataset.class_names)
     shape = dataset.images.shape[1], dataset.images.shape[2], dataset.images.shape[3]
-    spec = model_spec(config.model.name, config.model.classifier, shape, classes)
+    spec = build_spec(config, shape, classes)
     size_bytes, service = BYTES_PER_PARAMETER * spec.layout.size, None
     if config.is_routed:
         schedule = routed_schedule(config, partition.orbit_of_satellite, active_plan, size_bytes)
@@ -322,12 +334,18 @@ def build_world(
     )
 
 
-def model_bytes(config: Config) -> int:
-    """Size of a model as it goes over a link, known without the images."""
+def build_spec(config: Config, image_shape: tuple[int, int, int], classes: int) -> ModelSpec:
+    """Return the model of a configuration, for images of a shape."""
     from fedorbit.learning.models import model_spec
 
+    settings = config.model.model_dump()
+    return model_spec(image_shape=image_shape, classes=classes, seed=config.seed, **settings)
+
+
+def model_bytes(config: Config) -> int:
+    """Size of a model as it goes over a link, known without the images."""
     shape, classes = image_shape(config)
-    spec = model_spec(config.model.name, config.model.classifier, shape, classes)
+    spec = build_spec(config, shape, classes)
     return BYTES_PER_PARAMETER * spec.layout.size
 
 

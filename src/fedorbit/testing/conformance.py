@@ -80,10 +80,12 @@ class MethodConformance:
     """True for a method that sends only what a route takes to its end: losses to come are known."""
     backend: ClassVar[str] = "auto"
     """What trains; a suite with "torch" runs without the C kernel."""
+    model: ClassVar[dict[str, Any] | None] = None
+    """The table `[model]` of the configuration; None: lenet."""
 
     def world(self, visible: NDArray[np.bool_] = worlds.PATTERN, **changes: Any) -> World:
         """Return a small world for this suite."""
-        return worlds.small_world(visible, backend=self.backend, **changes)
+        return worlds.small_world(visible, backend=self.backend, model=self.model, **changes)
 
     def test_is_deterministic(self) -> None:
         """The same configuration gives the same bits."""

@@ -6,7 +6,7 @@ shared by all processes of the node and never copied; or in a folder of the node
 
 import hashlib
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -80,8 +80,10 @@ class TrainingSetup:
     """Without its images if they are on the nodes."""
     images_on_nodes: ImagesOnNodes | None
     seed: int
-    model: str
-    classifier: str | None
+    model: dict[str, Any]
+    """The settings of the model, but for its weights."""
+    constants: Mapping[str, torch.Tensor]
+    """What training does not change."""
     image_shape: tuple[int, int, int]
     classes: int
     backend: Backend
@@ -104,7 +106,10 @@ class TrainingSetup:
         data = self.data
         if self.images_on_nodes is not None:
             data = replace(data, images=self.images_on_nodes.open())
-        spec = model_spec(self.model, self.classifier, self.image_shape, self.classes)
+        spec = model_spec(
+            image_shape=self.image_shape, classes=self.classes, seed=self.seed, **self.model
+        )
+        spec = replace(spec, constants=self.constants)
         trainer = make_trainer(self.backend, spec, data, self.settings, "cpu")
         if probe(trainer, data, spec.layout.size) != self.probe:
             raise ClusterError(

@@ -11,7 +11,7 @@ Trainers and engines run and ship it as it is. Where rules come from a module ou
 every node of a Ray cluster must be able to import it.
 """
 
-from fedorbit.learning.rules.base import KernelJob, Rule, TorchJob, Trained
+from fedorbit.learning.rules.base import Batch, KernelJob, Outputs, Rule, TorchJob, Trained
 from fedorbit.learning.rules.coupled import Coupled
 from fedorbit.learning.rules.loss import Loss
 from fedorbit.learning.rules.maml import Maml
@@ -20,11 +20,13 @@ from fedorbit.learning.rules.sgd import PLAIN, Sgd
 
 __all__ = [
     "PLAIN",
+    "Batch",
     "Coupled",
     "KernelJob",
     "Loss",
     "Maml",
     "Moreau",
+    "Outputs",
     "Rule",
     "Sgd",
     "TorchJob",

@@ -20,6 +20,7 @@ from fedorbit.learning.parts import Part
 from fedorbit.learning.rules.step import SgdSettings, Step
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from fedorbit.learning.jobs import LocalJob
@@ -52,23 +53,59 @@ class Batch(NamedTuple):
     """What is added to the logits, `[classes]`, where training is calibrated."""
 
 
+class Outputs(NamedTuple):
+    """What a model makes of a batch."""
+
+    features: Tensor
+    """What the first classifier layer sees, `[n, width]`."""
+    logits: Tensor
+    """`[n, classes]`"""
+
+
+OwnLoss = Callable[[Outputs], Tensor]
+"""A loss of the rule's own, of what a model makes of a batch."""
+
+
 class TorchJob(Protocol):
-    """One job as a rule sees it in PyTorch. All models are flat tensors `[P]`."""
+    """One job as a rule sees it in PyTorch. All models are flat tensors `[P]`.
+
+    Models with statistics, such as those of BatchNorm, have them in the first values of the vector:
+    `gradient` moves them in the point that it is given, and a step moves all else.
+    """
 
     start: Vector
     rate: float
     order: NDArray[np.int64]
     """Samples of each epoch in their order, `[epochs, n]`, for rules that pair batches."""
     settings: SgdSettings
+    statistics: slice
+    """Where a model's statistics are; empty if it has none."""
 
-    def batches(self, *, plainly: bool = False) -> Iterator[Batch]:
-        """All batches of all epochs, in their order; `plainly`: images as they are."""
+    @property
+    def generator(self) -> torch.Generator:
+        """Random numbers of this job, from its key."""
 
-    def batch(self, epoch: int, begin: int) -> Batch:
-        """Gather the batch of an epoch that begins with its sample `begin`."""
+    def batches(self) -> Iterator[Batch]:
+        """All batches of all epochs, in their order.
 
-    def gradient(self, point: Tensor, batch: Batch) -> Tensor:
-        """Gradient of the batch's mean loss at a point, as a new tensor. Looks for a cancel."""
+        Without a last one of a single image, if the model cannot train on one.
+        """
+
+    def batch(self, epoch: int, begin: int, *, plainly: bool = False) -> Batch:
+        """Gather the batch of an epoch that begins with its sample `begin`.
+
+        `plainly`: images as they are, whatever views training has.
+        """
+
+    def gradient(self, point: Tensor, batch: Batch, loss: OwnLoss | None = None) -> Tensor:
+        """Gradient of the batch's loss at a point, as a new tensor. Looks for a cancel.
+
+        The loss is the mean cross-entropy, or the rule's own. The model trains: layers such as
+        dropout are active, and statistics in `point` move.
+        """
+
+    def outputs(self, point: Tensor, batch: Batch) -> Outputs:
+        """What a model at a point makes of a batch; it is evaluated, and nothing has a gradient."""
 
     def loss(self, point: Tensor, batch: Batch) -> float:
         """Mean loss of a batch at a point. Looks for a cancel."""

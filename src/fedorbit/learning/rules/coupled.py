@@ -41,7 +41,9 @@ class Coupled(Rule):
         step_w, step_v = job.step(), job.step()
         for batch in job.batches():
             gradient_w = job.gradient(w, batch)
-            gradient_mixed = job.gradient(w.lerp(v, alpha), batch)
+            mixed = w.lerp(v, alpha)
+            gradient_mixed = job.gradient(mixed, batch)
+            v[job.statistics] = mixed[job.statistics]  # those of the model that v is used in
             slope = float(gradient_mixed.dot(v - w))
             step_w(w, gradient_w)
             step_v(v, gradient_mixed.mul_(alpha))

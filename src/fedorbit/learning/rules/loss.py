@@ -31,9 +31,11 @@ class Loss(Rule):
 
     def with_torch(self, job: TorchJob) -> Trained:
         """Evaluate in PyTorch."""
-        point, total = job.tensor(job.start), 0.0
-        for batch in job.batches(plainly=True):
-            total += job.loss(point, batch) * len(batch.labels)
+        point, total, (epochs, samples) = job.tensor(job.start), 0.0, job.order.shape
+        for epoch in range(epochs):  # not job.batches(), which may leave out a last single image
+            for begin in range(0, samples, job.settings.batch):
+                batch = job.batch(epoch, begin, plainly=True)
+                total += job.loss(point, batch) * len(batch.labels)
         return Trained(job.start.copy(), 0, {"loss": total / job.order.size})
 
     def with_kernel(self, job: KernelJob) -> Trained:

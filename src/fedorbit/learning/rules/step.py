@@ -1,4 +1,11 @@
-"""One step of SGD after the gradient: clip, decay, momentum, update; on a part of the model.
+"""One step after the gradient: clip, decay, momentum, update; on a part of the model.
+
+SGD:    g <- clip(g, C) + decay w;  m <- momentum m + g;  w <- w - rate m
+Adam:   g as above;  m <- beta1 m + (1 - beta1) g;  v <- beta2 v + (1 - beta2) g^2;
+        w <- w - rate [m / (1 - beta1^t)] / (sqrt(v / (1 - beta2^t)) + epsilon)
+AdamW:  w <- (1 - rate decay) w, and Adam with g <- clip(g, C)
+
+beta1 is the momentum of the run. m, v and the count t start at zero in every job.
 
 With a part, all of these see the part alone. The norm that is clipped is the part's: a frozen layer
 does not shorten the steps of the others. This is our reading, and makes training a masked model
@@ -7,6 +14,7 @@ the same as training the smaller model that remains.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +37,10 @@ class SgdSettings:
     momentum: float = 0.9
     weight_decay: float = 5e-4
     clip_norm: float = 1.0
+    optimiser: str = "sgd"
+    """sgd, adam or adamw."""
+    beta2: float = 0.999
+    epsilon: float = 1e-8
 
 
 def clip(gradient: Tensor, norm: float) -> Tensor:
@@ -64,19 +76,33 @@ class Step:
         if span.mask is not None:
             self._places = torch.from_numpy(np.flatnonzero(span.mask)).to(device)
         self._momentum = torch.zeros(span.count, device=device)
+        adaptive = settings.optimiser != "sgd"
+        self._squares = torch.zeros(span.count if adaptive else 0, device=device)
 
     def __call__(self, weights: Tensor, gradient: Tensor) -> None:
         """Do one step. The gradient is used up."""
+        self.count += 1
         if self._places is None:
             self._move(weights[self._slice], gradient[self._slice])
         else:
             moving = weights[self._places]
             self._move(moving, gradient[self._places])
             weights[self._places] = moving
-        self.count += 1
 
     def _move(self, weights: Tensor, gradient: Tensor) -> None:
-        clip(gradient, self._settings.clip_norm)
-        gradient.add_(weights, alpha=self._settings.weight_decay)
-        self._momentum.mul_(self._settings.momentum).add_(gradient)
-        weights.add_(self._momentum, alpha=-self._rate)
+        settings, rate = self._settings, self._rate
+        clip(gradient, settings.clip_norm)
+        if settings.optimiser == "adamw":
+            weights.mul_(1.0 - rate * settings.weight_decay)
+        else:
+            gradient.add_(weights, alpha=settings.weight_decay)
+        if settings.optimiser == "sgd":
+            self._momentum.mul_(settings.momentum).add_(gradient)
+            weights.add_(self._momentum, alpha=-rate)
+            return
+        self._momentum.lerp_(gradient, 1.0 - settings.momentum)
+        self._squares.mul_(settings.beta2).addcmul_(gradient, gradient, value=1.0 - settings.beta2)
+        root = (self._squares.sqrt() / math.sqrt(1.0 - settings.beta2**self.count)).add_(
+            settings.epsilon
+        )
+        weights.addcdiv_(self._momentum, root, value=-rate / (1.0 - settings.momentum**self.count))
