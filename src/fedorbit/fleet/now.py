@@ -125,13 +125,11 @@ class Now:
         return self.fleet.topology.neighbours(self.t, satellite)
 
     def links(self) -> list[tuple[int, int]]:
-        """Pairs of active satellites that have a link in this slot, for as long as a model takes."""
+        """Pairs of active satellites with a link in this slot for as long as a model takes."""
         here = self.satellites
-        return (
-            self.fleet.topology.links(self.t, self.transfer_s(here[0], here[1]))
-            if len(here) > 1
-            else []
-        )
+        if len(here) < 2:
+            return []
+        return self.fleet.topology.links(self.t, self.transfer_s(here[0], here[1]))
 
     def window(
         self, a: int, b: int, seconds: float = 0.0, after_s: float | None = None

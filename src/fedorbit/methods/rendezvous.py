@@ -1,41 +1,47 @@
-"""Rendezvous: satellites of different planes average their models when they meet. Ours.
+"""Rendezvous: satellites average their models in pairs when they meet. Ours.
 
 Satellites of neighbouring planes see each other every few minutes, those of one orbit often never,
-and the ground sees each a few times a day. So there is neither a server nor an orbit's aggregation:
-every satellite k trains a model of its own in every slot, and meets one other in it.
+and the ground sees each a few times a day. So there is no server, and no orbit that waits for its
+slowest route: every satellite k trains a model of its own in every slot, and meets one other.
 
     symbol   here
     w_k      model of satellite k
     u_k      momentum of satellite k, over slots
     m_k      slots of training that w_k has in it
+    pi_k     shares of classes among the samples of k, with the half of `training.calibrate`
+    s_ij     similarity of two satellites, between 0 and 1
 
     (1)  y_k = LocalSGD of F_k from w_k, `epochs` epochs
-    (2)  u_k <- momentum u_k + (y_k - w_k),  w_k <- w_k + u_k,  m_k <- m_k + 1
+    (2)  w_k <- y_k + momentum u_k,  u_k <- w_k - what it was before (1),  m_k <- m_k + 1
     (3)  matching: of all links of the slot, in the order of the last meeting of their ends, the
          longest ago first, each whose ends are both still without a partner
-    (4)  w_i <- w_i + m_j / (m_i + m_j) (w_j - w_i),  m_i <- max(m_i, m_j), so for both at once
+    (4)  w_i <- w_i + s_ij m_j / (m_i + m_j) (w_j - w_i),  m_i <- max(m_i, m_j), for both at once
+         s_ij = <pi_i, pi_j> / (|pi_i| |pi_j|)
+    (5)  every `mates` slots: w_k goes to the other satellites of its orbit by the earliest routes,
+         and one that has received some takes the mean of these and its own
 
-Two of equal m take their mean (4), which leaves the mean over all satellites as it is: the satellites
-agree as in any gossip averaging (Boyd et al. 2006). A step counts as often as an orbit or class has
-samples, since (1) takes steps by samples, so that the mean is not weighted once more. m keeps a
-newcomer, or one that was away, from pulling others back: with m = 0 it takes over what it meets.
-(2) is SlowMo's momentum (Wang et al. 2020), which local training lacks that begins anew in every
-slot. Without it the few steps of a slot lead nowhere near as far.
+Two of the same classes take their mean in (4), which leaves the mean over all satellites as it is:
+gossip averaging (Boyd et al. 2006). Two without a common class leave each other alone, and only
+carry what others send. So one rule spans data on which one model is best, and data on which each
+orbit is best alone. (2) is SlowMo's momentum (Wang et al. 2020): the few steps of a slot begin
+without any, and would lead nowhere near as far. (1) takes as many steps as a satellite has samples,
+so (4) does not weight by samples again. m keeps a newcomer, or one that was away, from pulling
+others back: with m = 0 it takes over what it meets.
 
-What makes one model serve orbits of different classes is `training.calibrate`: satellites then agree
-on P(image | class), and each orbit adds the log-prior of its own classes. The other settings that
-it is meant for are `training.augment` and `training.running_mean`. It runs without them.
+It is meant for `training.calibrate`, with which satellites of different classes agree on
+P(image | class), and for `training.augment` and `training.running_mean`; it runs without.
 
-Positions are known in advance, so every satellite finds the matching (3) by itself. An exchange is
-one model each way, whatever the orbit. Where links within orbits are assumed, satellites of one orbit
-meet too; with ideal links any two. The ground takes no part. An orbit uses the model of the
-satellite that has most samples; with running means, its mean over the last slots.
+Positions are known in advance, so every satellite finds the matching by itself, and counts of
+classes are known as they are to FedOrbit. A meeting is one model each way. Satellites in view of
+stations at the same time can meet through these; links within orbits count where they are assumed,
+and any two can meet with ideal links. An orbit uses the last mean of its satellites' models (5).
 """
 
 from itertools import combinations
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from fedorbit.fleet import Fleet, Now
@@ -44,71 +50,108 @@ from fedorbit.methods.base import Family, Method, State
 
 
 class Rendezvous(Method):
-    """Satellites train on their own and take the mean of two models when they meet."""
+    """Satellites average in pairs when they meet, the more the more alike their classes are."""
 
     family: ClassVar[Family] = "space"
 
     epochs: int = Field(2, ge=1, le=1000, description="E, epochs of a slot")
-    momentum: float = Field(0.9, ge=0, lt=1, description="mu, of a satellite over slots")
-    every: int = Field(1, ge=1, le=1000, description="slots from one meeting to the next")
+    momentum: float = Field(0.9, ge=0, lt=1, description="of a satellite, over slots")
+    mates: int = Field(20, ge=1, le=100_000, description="slots between means of an orbit")
+    meet: bool = Field(True, description="average with satellites of other orbits at meetings")
+    similarity: bool = Field(True, description="average less with satellites of other classes")
 
     def start(self, fleet: Fleet) -> State:
         """All satellites have w(0); none has met another."""
-        model, satellites = np.tile(fleet.initial_model(), (fleet.satellites, 1)), fleet.satellites
+        w, satellites = fleet.initial_model(), fleet.satellites
+        model = np.tile(w, (satellites, 1))
         return {
             "model": model,
-            "velocity": np.zeros_like(model),
+            "momentum": np.zeros_like(model),
             "trained": np.zeros(satellites, dtype=np.int64),
             "met": np.full((satellites, satellites), -1, dtype=np.int32),
-            "lead": np.zeros(fleet.orbits, dtype=np.int64),
+            "orbit": np.tile(w, (fleet.orbits, 1)),
         }
 
     def round(self, state: State, now: Now) -> State:
-        """Train every satellite, match those that have a link, and average in pairs."""
-        w, u, m, met = (state[name].copy() for name in ("model", "velocity", "trained", "met"))
-        training = [k for k in now.satellites if now.samples[k]]
-        results = now.train([now.job(k, w[k], epochs=self.epochs) for k in training])
-        for k, y in zip(training, results, strict=True):
-            if y.steps:
-                u[k] = self.momentum * u[k] + (y.model - w[k])  # (2)
-                w[k] += u[k]
-                m[k] += 1
-        wait = now.fleet.links != "ideal"
-        for i, j, route in self._pairs(met, now) if now.t % self.every == 0 else []:
+        """Train, match and meet, and take in what has arrived."""
+        after = {name: array.copy() for name, array in state.items()}
+        w, m, wait = after["model"], after["trained"], now.fleet.links != "ideal"
+        self._train(after, now)
+        for i, j, route in self._pairs(after["met"], now) if self.meet else []:
             now.send(i, j, w[i], route=route, wait=wait, trained=int(m[i]))
             now.send(j, i, w[j], route=route[::-1], wait=wait, trained=int(m[j]))
-            met[i, j] = met[j, i] = now.t
+            after["met"][[i, j], [j, i]] = now.t
+        if now.t % self.mates == self.mates - 1:
+            self._send_to_mates(w, m, now)
         for k in now.satellites:
-            for mail in now.inbox(k):
-                theirs = int(mail.about["trained"])
-                share = theirs / (m[k] + theirs) if m[k] + theirs else 0.5
-                w[k] += np.float32(share) * (mail.payload - w[k])  # (4)
-                m[k] = max(m[k], theirs)
-        lead = state["lead"].copy()
-        for orbit in now.orbits.active:
-            lead[orbit] = max(now.orbits.satellites(orbit), key=lambda k: int(now.samples[k]))
-        return {"model": w, "velocity": u, "trained": m, "met": met, "lead": lead}
+            self._take_in(k, after, now)
+        return after
 
-    def _pairs(self, met: Vector, now: Now) -> list[tuple[int, int, list[int]]]:
-        """Match satellites (3); each pair with the stations in between, if they need any."""
-        pairs, free = [], set(now.satellites)
-        links = _links(now)
+    def _train(self, after: State, now: Now) -> None:
+        """Train every satellite that has samples (1, 2)."""
+        w, u = after["model"], after["momentum"]
+        training = [k for k in now.satellites if now.samples[k]]
+        jobs = [now.job(k, w[k].copy(), epochs=self.epochs) for k in training]
+        for job, trained in zip(jobs, now.train(jobs), strict=True):
+            if trained.steps:
+                k = job.satellite
+                w[k] = trained.model + np.float32(self.momentum) * u[k]
+                u[k] = w[k] - job.start
+                after["trained"][k] += 1
+
+    def _pairs(self, met: NDArray[Any], now: Now) -> list[tuple[int, int, list[int]]]:
+        """Match satellites (3); each pair with the stations in between, if it needs any."""
+        pairs, free, links = [], set(now.satellites), _links(now)
         for i, j in sorted(links, key=lambda link: (int(met[link]), link)):
             if i in free and j in free:
                 pairs.append((i, j, links[i, j]))
                 free -= {i, j}
         return pairs
 
+    def _send_to_mates(self, w: Vector, m: NDArray[Any], now: Now) -> None:
+        """Send every satellite's model to the others of its orbit (5)."""
+        ideal = now.fleet.links == "ideal"
+        for k in now.satellites:
+            ways = None if ideal else now.ways(k)
+            for mate in now.orbits.satellites(int(now.fleet.orbit_of_satellite[k])):
+                if mate == k or (ways is not None and not np.isfinite(ways.arrival_s[mate])):
+                    continue
+                route = ways.through(mate) if ways is not None else []
+                now.send(k, mate, w[k], route=route, wait=not ideal, trained=int(m[k]), mate=1)
+
+    def _take_in(self, k: int, after: State, now: Now) -> None:
+        """Average what has arrived at a satellite with its own model (4, 5)."""
+        w, m, mates = after["model"], after["trained"], []
+        for mail in now.inbox(k):
+            theirs = int(mail.about["trained"])
+            if mail.about.get("mate"):
+                mates.append(mail.payload)
+            else:
+                share = theirs / (m[k] + theirs) if m[k] + theirs else 0.5
+                if self.similarity:
+                    share *= similarity(now.class_counts[k], now.class_counts[mail.source])
+                w[k] += np.float32(share) * (mail.payload - w[k])  # (4)
+            m[k] = max(int(m[k]), theirs)
+        if mates:
+            w[k] = np.mean([w[k], *mates], axis=0, dtype=np.float64)  # (5)
+            after["orbit"][now.fleet.orbit_of_satellite[k]] = w[k]
+
     def models(self, state: State) -> Vector:
-        """Every orbit uses the model of one of its satellites."""
-        return state["model"][state["lead"]]
+        """Every orbit uses the last mean of its satellites."""
+        return state["orbit"]
+
+
+def similarity(one: NDArray[Any], other: NDArray[Any]) -> float:
+    """Return the cosine of two satellites' shares of classes."""
+    a, b = (counts + 0.5 for counts in (one, other))
+    return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
 
 
 def _links(now: Now) -> dict[tuple[int, int], list[int]]:
     """Return pairs that can meet in this slot, with the servers in between."""
     if now.fleet.links == "ideal":
-        return dict.fromkeys(combinations(now.satellites, 2), [])
+        return {pair: [] for pair in combinations(now.satellites, 2)}
     server = {contact.satellite: contact.server for contact in now.contacts()}
     by_ground = combinations(sorted(server), 2)
     links = {(i, j): list(dict.fromkeys((server[i], server[j]))) for i, j in by_ground}
-    return links | dict.fromkeys(now.links(), [])
+    return links | {pair: [] for pair in now.links()}

@@ -17,7 +17,6 @@ from fedorbit.learning.calibration import log_prior
 from fedorbit.learning.engine import Engine
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import Serves
-from fedorbit.simulation.classifier import WorldPredictor
 from fedorbit.simulation.confusion import ConfusionCounter
 from fedorbit.simulation.records import Record, mean
 from fedorbit.simulation.world import World
@@ -105,6 +104,8 @@ class Evaluator:
 
 def evaluator_of(world: World, engine: Engine, serves: Serves) -> Evaluator:
     """Return an evaluator of what a method serves."""
+    from fedorbit.simulation.classifier import WorldPredictor  # with PyTorch
+
     test, orbits = held_out(world, serves)
     labels, classes, offsets = world.data.labels, world.spec.classes, log_priors_of(world, serves)
     counter = ConfusionCounter(WorldPredictor(world), labels, classes, test, orbits, offsets)

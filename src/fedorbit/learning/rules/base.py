@@ -62,7 +62,7 @@ class Outputs(NamedTuple):
     """`[n, classes]`"""
 
 
-OwnLoss = Callable[[Outputs], Tensor]
+OwnLoss = Callable[["Outputs"], "Tensor"]
 """A loss of the rule's own, of what a model makes of a batch."""
 
 
