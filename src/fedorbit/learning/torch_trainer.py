@@ -166,7 +166,7 @@ class TorchTrainer:
     def loss(self, point: Tensor, batch: Batch) -> float:
         """Return the mean loss of a batch at a point; the model is evaluated."""
         with torch.no_grad():
-            logits = self._at(point, training=False).logits(batch.images)
+            logits = _offset(self._at(point, training=False).logits(batch.images), batch)
             return float(functional.cross_entropy(logits, batch.labels))
 
     @torch.no_grad()
