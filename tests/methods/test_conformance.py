@@ -225,7 +225,7 @@ class TestAlanineOfSatellites(MethodConformance):
 
 
 class TestRendezvous(MethodConformance):
-    method = Rendezvous(epochs=1)
+    method = Rendezvous(epochs=1, every=1, mates=2)
     uses_ground = False
 
 

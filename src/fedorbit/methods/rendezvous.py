@@ -2,7 +2,8 @@
 
 Satellites of neighbouring planes see each other every few minutes, those of one orbit often never,
 and the ground sees each a few times a day. So there is no server, and no orbit that waits for its
-slowest route: every satellite k trains a model of its own in every slot, and meets one other.
+slowest route: every satellite k trains a model of its own in every slot, and meets another in
+every second.
 
     symbol   here
     w_k      model of satellite k
@@ -13,7 +14,7 @@ slowest route: every satellite k trains a model of its own in every slot, and me
 
     (1)  y_k = LocalSGD of F_k from w_k, `epochs` epochs
     (2)  w_k <- y_k + momentum u_k,  u_k <- w_k - what it was before (1),  m_k <- m_k + 1
-    (3)  matching: of all links of the slot, in the order of the last meeting of their ends, the
+    (3)  matching, every `every` slots: of all links of the slot, in the order of the last meeting of their ends, the
          longest ago first, each whose ends are both still without a partner
     (4)  w_i <- w_i + s_ij m_j / (m_i + m_j) (w_j - w_i),  m_i <- max(m_i, m_j), for both at once
          s_ij = <pi_i, pi_j> / (|pi_i| |pi_j|)
@@ -56,8 +57,8 @@ class Rendezvous(Method):
 
     epochs: int = Field(2, ge=1, le=1000, description="E, epochs of a slot")
     momentum: float = Field(0.9, ge=0, lt=1, description="of a satellite, over slots")
-    mates: int = Field(20, ge=1, le=100_000, description="slots between means of an orbit")
-    meet: bool = Field(True, description="average with satellites of other orbits at meetings")
+    every: int = Field(2, ge=0, le=100_000, description="slots between meetings; 0: none")
+    mates: int = Field(10, ge=1, le=100_000, description="slots between means of an orbit")
     similarity: bool = Field(True, description="average less with satellites of other classes")
 
     def start(self, fleet: Fleet) -> State:
@@ -77,7 +78,8 @@ class Rendezvous(Method):
         after = {name: array.copy() for name, array in state.items()}
         w, m, wait = after["model"], after["trained"], now.fleet.links != "ideal"
         self._train(after, now)
-        for i, j, route in self._pairs(after["met"], now) if self.meet else []:
+        meeting = self.every > 0 and now.t % self.every == 0
+        for i, j, route in self._pairs(after["met"], now) if meeting else []:
             now.send(i, j, w[i], route=route, wait=wait, trained=int(m[i]))
             now.send(j, i, w[j], route=route[::-1], wait=wait, trained=int(m[j]))
             after["met"][[i, j], [j, i]] = now.t
