@@ -124,12 +124,12 @@ class Now:
         """Active satellites that have a link to this one."""
         return self.fleet.topology.neighbours(self.t, satellite)
 
-    def links(self) -> list[tuple[int, int]]:
-        """Pairs of active satellites with a link in this slot for as long as a model takes."""
+    def links(self, models: int = 1) -> list[tuple[int, int]]:
+        """Pairs of active satellites with a link in this slot for as long as some models take."""
         here = self.satellites
         if len(here) < 2:
             return []
-        return self.fleet.topology.links(self.t, self.transfer_s(here[0], here[1]))
+        return self.fleet.topology.links(self.t, models * self.transfer_s(here[0], here[1]))
 
     def window(
         self, a: int, b: int, seconds: float = 0.0, after_s: float | None = None

@@ -237,7 +237,7 @@ class _Job:
     ) -> None:
         self.start, self.rate, self.order = job.start, job.rate, order
         self.settings, self.device = trainer.settings, trainer.device
-        self.statistics = trainer.statistics
+        self.statistics, self.least_batch = trainer.statistics, trainer.least_batch
         self._trainer, self._seen, self._moves_statistics = trainer, seen, True
 
     @property
@@ -247,7 +247,7 @@ class _Job:
     def batches(self) -> Iterator[Batch]:
         epochs, samples = self.order.shape
         for epoch in range(epochs):
-            for begin in range(0, samples - self._trainer.least_batch + 1, self.settings.batch):
+            for begin in range(0, samples - self.least_batch + 1, self.settings.batch):
                 yield self.batch(epoch, begin)
 
     def batch(self, epoch: int, begin: int, *, plainly: bool = False) -> Batch:

@@ -80,7 +80,10 @@ def train_orbit(
             to_come=[*phases[intra_round + 1 :], *to_come],
         )
         combined = combine(now, orbit, model, trained)
-        model = now.fleet.momentum.moved(orbit, purpose, model, combined)
+        if any(result.steps for result in trained):
+            moved = now.fleet.momentum.moved(orbit, purpose, model, combined)
+            combined = with_statistics(now, moved, combined)
+        model = combined
         del trained  # before the next ones arrive
     return model
 

@@ -113,6 +113,8 @@ class Classifier(nn.Module):
         with torch.no_grad():
             for place in (*layout.buffers, *layout.parameters):
                 values = torch.from_numpy(vector[place.place].copy())
+                if place.name.endswith("running_var"):
+                    values.clamp_(min=0.0)  # as in training: a mean beyond its models may be below
                 tensors[place.name].copy_(values.view(place.shape))
         return self
 

@@ -33,7 +33,7 @@ from fedorbit.simulation.records import method_folder, method_id, read_setting
 from fedorbit.simulation.running_mean import in_use
 from fedorbit.simulation.runs import require_code
 from fedorbit.simulation.schema import CARD
-from fedorbit.simulation.world import build_spec, build_world
+from fedorbit.simulation.world import World, build_spec, build_world
 from fedorbit.simulation.world_file import stored_plan
 
 KEY = "fedorbit"
@@ -107,11 +107,19 @@ def _from_run(
     if config.training.calibrate:
         world = build_world(config, progress, stored_plan(folder))
         priors = log_priors_of(world, method.serves)
-        used_in = row if len(models) > 1 else orbit
+        used_in = row if len(models) > 1 else _orbit(world, orbit, satellite)
         if used_in is not None:  # one model for everyone, and no orbit: no prior
             card = replace(card, log_prior=tuple(priors[used_in].tolist()))
     spec = build_spec(config, card.image_shape, len(card.classes))
     return Classifier(card, spec).load_vector(models[row])
+
+
+def _orbit(world: World, orbit: int | None, satellite: int | None) -> int | None:
+    """Return the orbit of a model that is in use everywhere; None if it is not known."""
+    orbit_of_satellite = world.partition.orbit_of_satellite
+    if satellite is not None:
+        return int(orbit_of_satellite[satellite])
+    return 0 if orbit is None and orbit_of_satellite.max() == 0 else orbit
 
 
 def _chosen(folder: Path, methods: Sequence[str], name: str | None) -> str:

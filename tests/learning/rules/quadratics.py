@@ -15,6 +15,8 @@ from fedorbit.learning.rules.step import Step
 class Quadratics:
     """A job whose batches are functions h/2 (w - m)^2; the samples are their numbers."""
 
+    least_batch = 1
+
     def __init__(
         self,
         m: list[float],
@@ -28,12 +30,13 @@ class Quadratics:
         self._m, self._h = m, h
 
     def batches(self) -> Iterator[Batch]:
-        for epoch in self.order:
-            for sample in epoch:
-                yield self.batch(np.array([sample]))
+        epochs, samples = self.order.shape
+        for epoch in range(epochs):
+            for begin in range(samples):
+                yield self.batch(epoch, begin)
 
-    def batch(self, samples: NDArray[np.int64]) -> Batch:
-        [sample] = samples
+    def batch(self, epoch: int, begin: int) -> Batch:
+        sample = self.order[epoch, begin]
         return Batch(torch.tensor(self._m[sample]), torch.tensor(self._h[sample]))
 
     def gradient(self, point: torch.Tensor, batch: Batch) -> torch.Tensor:

@@ -78,6 +78,8 @@ class TorchJob(Protocol):
     order: NDArray[np.int64]
     """Samples of each epoch in their order, `[epochs, n]`, for rules that pair batches."""
     settings: SgdSettings
+    least_batch: int
+    """Images that a batch must have: 2 where the model cannot train on a single one."""
     statistics: slice
     """Where a model's statistics are; empty if it has none."""
 

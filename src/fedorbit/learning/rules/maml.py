@@ -92,9 +92,9 @@ class Maml(Rule):
 def _pairs(job: TorchJob) -> Iterator[tuple[Batch, Batch]]:
     """Each batch with the next one of its epoch. Each is gathered once."""
     (epochs, samples), size = job.order.shape, job.settings.batch
-    for epoch in range(epochs):
+    for epoch in range(epochs if samples >= job.least_batch else 0):
         first = batch = job.batch(epoch, 0)
-        for begin in range(size, samples, size):
+        for begin in range(size, samples - job.least_batch + 1, size):
             following = job.batch(epoch, begin)
             yield batch, following
             batch = following
