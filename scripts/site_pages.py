@@ -70,14 +70,14 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
         text, target = found[1], found[2]
         if name := re.fullmatch(r"(?:\.\./)*examples(?:/([\w.]*))?", target):
             return f"[{text}]({up}examples.md{'#' + anchor(name[1]) if name[1] else ''})"
-        outside = target.rpartition("/")[2].partition("#")[0]
-        if outside in ROOT_PAGES and (here in ROOT_PAGES.values() or target.startswith("../")):
-            return f"[{text}]({up}{ROOT_PAGES[outside]})"
+        root = re.fullmatch(r"(\.\./)*([A-Z]+\.md)(#.*)?", target)
+        if root and root[2] in ROOT_PAGES and (here in ROOT_PAGES.values() or root[1]):
+            return f"[{text}]({up}{ROOT_PAGES[root[2]]}{root[3] or ''})"
         folder = ROOT / "docs" / Path(here).parent / target
         if (folder / "report.html").is_file():
             return f"[{text}]({target}/report.html)"
-        # Source code is not part of the site.
-        return text if re.match(r"(?:\.\./)*(?:src|tests|LICENSE)", target) else found[0]
+        # Source code and the like are not part of the site.
+        return text if re.match(r"(?:\.\./)*(?:src|tests|LICENSE|CITATION)", target) else found[0]
 
     return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", link, markdown)
 
