@@ -28,7 +28,7 @@ BLOCK = re.compile(
 def commands_of(page: Path) -> Iterator[str]:
     """Yield the commands of `fedorbit` in the blocks of a page."""
     for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
-        if block["language"] in ("sh", "console"):
+        if block["language"] in ("", "sh", "console"):
             text = block["text"].replace("\\\n", " ")
             yield from re.findall(r"^(?:\$ )?(fedorbit .*)$", text, re.MULTILINE)
 
