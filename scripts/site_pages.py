@@ -33,6 +33,7 @@ ROOT_PAGES = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
 }
+LANGUAGES = {".py": "python", ".toml": "toml"}
 BOUNDS = {Ge: "≥ {.ge}", Gt: "> {.gt}", Le: "≤ {.le}", Lt: "< {.lt}"}
 
 
@@ -315,16 +316,18 @@ def home_of(name: str, home: str) -> str:
 
 def examples() -> str:
     """Return the page of all examples with their source."""
+    paths = [p for p in sorted((ROOT / "examples").iterdir()) if p.suffix in LANGUAGES]
+    texts = {p.name: p.read_text(encoding="utf-8").strip() for p in paths}
+    index = [
+        [f"[{name}](#{anchor(name)})", escaped(text.splitlines()[0].strip('"# '))]
+        for name, text in texts.items()
+    ]
     parts = [
         "# Examples",
         "Whole programs and configurations from the folder `examples`, each run by the tests.",
+        table(["example", "what it shows"], index),
     ]
-    for path in sorted((ROOT / "examples").iterdir()):
-        if path.suffix in (".py", ".toml"):
-            text = path.read_text(encoding="utf-8").strip()
-            language = {".py": "python", ".toml": "toml"}[path.suffix]
-            parts += [
-                f"## {path.name} {{ #{anchor(path.name)} }}",
-                f"```{language}\n{text}\n```",
-            ]
+    for name, text in texts.items():
+        parts.append(f"## {name} {{ #{anchor(name)} }}")
+        parts.append(f"```{LANGUAGES[Path(name).suffix]}\n{text}\n```")
     return "\n\n".join(parts)
