@@ -426,7 +426,7 @@ class Config(Section):
         description='tables, or networks by name such as "ksat"; see `fedorbit config networks`',
     )
     events: tuple[EventSection, ...] = Field(
-        (), max_length=10_000, strict=False, description="satellites and orbits that leave and join on the way"
+        (), max_length=10_000, strict=False, description="satellites and orbits that leave or join"
     )
     data: DataSection = DataSection()
     partition: Annotated[
