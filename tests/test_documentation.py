@@ -13,6 +13,7 @@ import pytest
 
 from fedorbit.cli.app import LaterCommand
 from fedorbit.cli.commands import command_line, execute
+from fedorbit.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -75,8 +76,7 @@ def test_a_page_runs_from_top_to_bottom(
             continue
         for line in text.strip().splitlines():
             words = words_of(line)
-            if words[0] == "run":
-                words += [*smaller, "-q"]
+            words += smaller if words[0] in ("run", "study") else []
             if target := re.search(r"> (\S+)$", line):
                 made = subprocess.run(
                     [sys.executable, "-m", "fedorbit", *words], check=True, capture_output=True
@@ -90,6 +90,7 @@ def test_a_page_runs_from_top_to_bottom(
 
 def test_the_readme_is_short_and_has_its_headings() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"{len(METHODS)} methods" in text
     assert text.count("\n") <= 150
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == [
         "Install", "Quickstart", "Python API", "Methods", "Constellations", "Data", "Results",
