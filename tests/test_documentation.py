@@ -88,6 +88,15 @@ def test_a_page_runs_from_top_to_bottom(
     assert done >= 5
 
 
+@pytest.mark.parametrize(
+    "page", [*PAGES, DOCS / "results" / "README.md"], ids=lambda p: "/".join(p.parts[-2:])
+)
+def test_links_lead_to_files_of_the_repository(page: Path) -> None:
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", text):
+        assert target.startswith("https://") or (page.parent / target).exists(), target
+
+
 def test_the_readme_is_short_and_has_its_headings() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"{len(METHODS)} methods" in text
