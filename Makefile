@@ -6,6 +6,7 @@
 #   make bench-ray what training on a Ray cluster costs, on one node and on two
 #   make fuzz      damaged and hostile inputs for some minutes, see docs/reliability.md; MINUTES=5 SEED=0
 #   make chaos     runs and studies that are killed and resumed; KILLS=100 SEED=0
+#   make docs      build the documentation in build/site; with search: python3 -m http.server -d build/site
 #   make figures   draw the pictures in the README and docs again
 #   make lock      write constraints.txt and requirements/ anew from the newest releases
 #   make wheels    write dist/ as it is released; in the manylinux_2_28 container for PyPI
@@ -15,7 +16,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test bench bench-ray fuzz chaos figures lock wheels clean
+.PHONY: help demo test bench bench-ray fuzz chaos docs figures lock wheels clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -79,8 +80,13 @@ chaos: KILLS ?= 100
 chaos: .venv/installed
 	$(BIN)/python robustness/chaos.py --kills $(KILLS) --seed $(SEED)
 
-# The pictures in the README and docs, from the commands shown there.
+docs: .venv/installed
+	$(PIP_INSTALL) --require-hashes -r requirements/docs.txt
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The pictures in the README and docs, from committed results and the commands shown there.
 figures: .venv/installed
+	$(BIN)/python scripts/readme_figure.py
 	$(BIN)/fedorbit orbits paper --out demo/orbits
 	cp demo/orbits/map.png demo/orbits/timeline.png docs/images/orbits/
 

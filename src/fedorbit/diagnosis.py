@@ -1,4 +1,4 @@
-"""What decides how runs go on this machine: who trains, on what, with what, on which data."""
+"""What decides how runs go on this machine: backend, hardware, extras and datasets."""
 
 import importlib.metadata
 import os
@@ -72,7 +72,7 @@ def _torch_error() -> str:
     return ""
 
 
-# --- Who trains ---------------------------------------------------------------------------------
+# --- Backend ------------------------------------------------------------------------------------
 
 
 def _training(torch_error: str) -> Iterator[Finding]:

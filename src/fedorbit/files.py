@@ -1,4 +1,4 @@
-"""Writing files so that nobody ever sees half of one."""
+"""Writing files so that half of one is never seen."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""How long work tells what it has done, without knowing who is listening.
+"""How long work reports what it has done, whatever shows it.
 
 Reading a dataset, downloading a file and training a run all take minutes. Each takes a `Progress`
 and reports to it; the command line shows a bar, tests and libraries pass `SilentProgress`.

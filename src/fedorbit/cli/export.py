@@ -22,7 +22,7 @@ def export(
     allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a trained model to a file.
+    """Write the model of a run to a file: safetensors or ONNX.
 
     A .safetensors file holds the parameters by PyTorch's names, a state dict without pickle; class
     names, standardisation and image shape are in its metadata. An .onnx file (extra onnx) holds the

@@ -158,7 +158,7 @@ class TimeLeft(rich.progress.ProgressColumn):
 
 
 class RichProgress:
-    """A progress bar with the time left; silent where nobody watches."""
+    """A progress bar with the time left; silent without a terminal."""
 
     def __init__(self) -> None:
         self._bar: rich.progress.Progress | None = None

@@ -37,7 +37,7 @@ def predict(
     allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
-    """Classify images with a trained model.
+    """Classify images with the model of a run or of an exported file.
 
     Pictures are decoded and resized as for training. Images that no picture holds, such as those of
     ten bands, come as .npy arrays \\[height, width, channels] or \\[n, height, width, channels].

@@ -218,7 +218,7 @@ class EventSection(Section):
 
     round: int = Field(ge=0, le=10_000_000, description="from the beginning of this round, from 0")
     kind: Literal["leave", "join"] = Field(
-        description="leave or join; whose first event is a join is away until then"
+        description="leave or join; away from the start where the first event is a join"
     )
     orbit: int | None = Field(None, ge=0, description="index of an orbit, or")
     satellite: int | None = Field(
@@ -233,7 +233,7 @@ class EventSection(Section):
 
     @property
     def subject(self) -> tuple[Literal["orbit", "satellite"], int]:
-        """Whom it concerns."""
+        """Return the kind and the index of what leaves or joins."""
         if self.orbit is not None:
             return "orbit", self.orbit
         assert self.satellite is not None
@@ -383,7 +383,7 @@ class EngineSection(Section):
         "local", description="local: threads of this process; ray: tasks on a Ray cluster"
     )
     backend: Literal["auto", "kernel", "torch"] = Field(
-        "auto", description="who trains; auto: the C kernel for lenet where it was built"
+        "auto", description="what trains; auto: the C kernel for lenet where it was built"
     )
     device: str = Field("cpu", description="for the torch backend: cpu, cuda, cuda:1 …")
     workers: int = Field(
@@ -426,7 +426,7 @@ class Config(Section):
         description='tables, or networks by name such as "ksat"; see `fedorbit config networks`',
     )
     events: tuple[EventSection, ...] = Field(
-        (), max_length=10_000, strict=False, description="who leaves and joins on the way"
+        (), max_length=10_000, strict=False, description="satellites and orbits that leave or join"
     )
     data: DataSection = DataSection()
     partition: Annotated[

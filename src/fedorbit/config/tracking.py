@@ -28,7 +28,7 @@ class TrackingSection(Section):
     @field_validator("mlflow_uri")
     @classmethod
     def _without_password(cls, value: str | None) -> str | None:
-        """Refuse what would be copied to everybody who is given the run; and do not repeat it."""
+        """Refuse what would be copied with the run; and do not repeat it."""
         if value is not None and re.search(r"://[^/]*:[^/]*@", value):
             raise ValueError(
                 "must not hold a password, since the configuration is kept in the run's folder and "

@@ -111,7 +111,7 @@ def open_stream(
 
 
 def _parts(path: Path, arrays: dict[str, StoredArray]) -> tuple[list[_Part], tuple[str, ...]]:
-    """Tell the three forms apart; return the images with their labels, and the class names."""
+    """Recognise which of three forms it is; return images with their labels, and class names."""
     if "images" in arrays:
         labels = [_labels(path, arrays, "labels", "images")]
         places = None

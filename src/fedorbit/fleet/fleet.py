@@ -111,7 +111,7 @@ class Fleet:
         self.orbit_of_satellite, self.round_s = orbit_of_satellite, round_s
         self.seed = seed
         self.rehearsal = rehearsal
-        """Lends synthetic images dealt like the run's, to learn from before it; None without."""
+        """Source of synthetic images dealt like the run's, to learn from before it, or None."""
         self.visible = visible
         self.classes = int(class_counts.shape[1])
         self._initial_model = initial_model

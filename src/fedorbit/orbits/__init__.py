@@ -1,1 +1,1 @@
-"""Where satellites are and whom they can see; NumPy and SGP4 only."""
+"""Where satellites are and what they can see; NumPy and SGP4 only."""

@@ -29,7 +29,7 @@ ASYNCHRONOUS = ("hours_to_80", "staleness", "idle_visits")
 NOTED = ("staleness", "version", "idle_visit")
 """What methods note about their aggregations."""
 CEILING = "centralised"
-"""Has all data in one place: a bound to compare with, which competes with nobody."""
+"""Has all data in one place: a bound to compare with, which competes with none."""
 
 
 def per_round(series: Series, key: str) -> Curve:

@@ -1,4 +1,4 @@
-"""Pictures of data: a contact sheet of samples, and who holds which classes."""
+"""Pictures of data: a contact sheet of samples, and which satellite holds which classes."""
 
 import textwrap
 

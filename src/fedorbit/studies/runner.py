@@ -123,7 +123,7 @@ class _Runner:
         self._finished: dict[str, RunState] = {}
 
     def work(self) -> None:
-        """Go on until every run is done or has failed."""
+        """Continue until every run is done or has failed."""
         while self._assign() or self._held:
             for ended in self._executor.news():
                 self._note(ended)

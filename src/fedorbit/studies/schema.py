@@ -102,7 +102,7 @@ class ResourcesSection(Section):
 
     cpus: int = Field(1, ge=1, le=1024, description="cores, and threads")
     gpus: float = Field(
-        0.0, ge=0, le=1024, description="reserved; engine.device says who uses them"
+        0.0, ge=0, le=1024, description="reserved; engine.device says what uses them"
     )
 
 

@@ -66,7 +66,7 @@ class Study:
 
     @property
     def default_out(self) -> Path:
-        """Where its runs go if nobody says otherwise."""
+        """Folder of its runs unless another is given."""
         return Path("studies") / (f"{self.name}-quick" if self.quick else self.name)
 
 

@@ -28,7 +28,7 @@ class RunFiles:
 
 
 class Mirror:
-    """Tells what has changed in a run's files since it was asked last."""
+    """Finds what has changed in a run's files since the last call."""
 
     def __init__(self, out: Path, slug: str) -> None:
         self._out, self._slug = out, slug

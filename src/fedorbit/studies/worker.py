@@ -37,7 +37,7 @@ GRACE_S = 60.0
 
 
 def main() -> None:
-    """Do what is ordered until nobody is there to order."""
+    """Run what is ordered until the pipe is closed."""
     # What a method prints must not look like an answer: it goes where messages go.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

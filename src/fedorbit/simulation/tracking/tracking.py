@@ -51,7 +51,7 @@ def connect(section: TrackingSection) -> Openers:
 
 
 class Tracking:
-    """Tells the display, and every tracker until it fails."""
+    """Reports to the display, and to every tracker until it fails."""
 
     def __init__(
         self, display: RunProgress, openers: Openers, config: Config, folder: Path

@@ -1,0 +1,157 @@
+"""Pages of the documentation that are made from the code while MkDocs builds it (mkdocs.yml).
+
+Home (README.md), the configuration, the command line, the methods, the Python interface and the
+examples: none of them is committed, so none can be out of date. Links of committed pages to files
+outside docs/ lead to these pages.
+"""
+
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from site_reference import commands, configuration, escaped, settings, table
+
+import fedorbit
+from fedorbit.methods import METHODS
+
+ROOT = Path(__file__).parents[1]
+ROOT_PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+}
+LANGUAGES = {".py": "python", ".toml": "toml"}
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """List all decisions in the navigation (a hook of MkDocs)."""
+    project = next(part["Project"] for part in config.nav or [] if "Project" in part)
+    entry = next(e for e in project if "Decisions" in e)
+    entry["Decisions"] = sorted(f"decisions/{p.name}" for p in (ROOT / "docs/decisions").iterdir())
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages (a hook of MkDocs)."""
+    pages = {page: read(name) for name, page in ROOT_PAGES.items()} | {
+        "examples.md": examples(),
+        "reference/configuration.md": configuration(),
+        "reference/cli.md": commands(),
+        "reference/methods.md": catalogue(),
+        "reference/api.md": api(),
+    }
+    for path, text in pages.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
+    """Turn links that are right in the repository into those of the site (a hook of MkDocs)."""
+    here = page.file.src_uri
+    up = "../" * here.count("/")
+    # Pages from the root of the repository name docs/ themselves.
+    if here in ROOT_PAGES.values():
+        markdown = re.sub(r"\]\(docs/", "](", markdown)
+
+    def link(found: re.Match[str]) -> str:
+        text, target = found[1], found[2]
+        if name := re.fullmatch(r"(?:\.\./)*examples(?:/([\w.]*))?", target):
+            return f"[{text}]({up}examples.md{'#' + anchor(name[1]) if name[1] else ''})"
+        root = re.fullmatch(r"(\.\./)*([A-Z]+\.md)(#.*)?", target)
+        if root and root[2] in ROOT_PAGES and (here in ROOT_PAGES.values() or root[1]):
+            return f"[{text}]({up}{ROOT_PAGES[root[2]]}{root[3] or ''})"
+        folder = ROOT / "docs" / Path(here).parent / target
+        if (folder / "report.html").is_file():
+            return f"[{text}]({target}/report.html)"
+        # Source code and the like are not part of the site.
+        return text if re.match(r"(?:\.\./)*(?:src|tests|LICENSE|CITATION)", target) else found[0]
+
+    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", link, markdown)
+
+
+def read(name: str) -> str:
+    """Return the text of a file of the repository."""
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def anchor(name: str) -> str:
+    """Return the anchor of an example on its page."""
+    return name.replace(".", "-")
+
+
+def catalogue() -> str:
+    """Return the page of all methods: paper, symbols, equations, departures, parameters."""
+    parts = [
+        "# Catalogue of methods",
+        "Every method with its paper, the equations as they are computed, where it departs from "
+        "the paper, and its parameters. Which method answers which question: "
+        "[Methods](../methods.md).",
+        "This page is generated from the modules.",
+    ]
+    seen: dict[str, str] = {}
+    for name, method in METHODS.items():
+        parts += [f"## {name}", escaped(inspect.cleandoc(method.__doc__ or "").split("\n\n")[0])]
+        if (module := method.__module__) in seen:
+            parts.append(f"Equations: see [{seen[module]}](#{seen[module]}).")
+        else:
+            seen[module] = name
+            parts.append(prose(inspect.cleandoc(sys.modules[module].__doc__ or "")))
+        if method.model_fields:
+            parts.append(settings(method))
+    return "\n\n".join(parts)
+
+
+def prose(docstring: str) -> str:
+    """Return a module's docstring as Markdown: indented blocks are kept as they are."""
+    blocks = []
+    for block in docstring.split("\n\n"):
+        if block.startswith("    "):
+            blocks.append(block)
+            continue
+        text = escaped(block)
+        text = re.sub(r"^(Departures[^.:\n]*)([.:\n])", r"**\1**\2", text)
+        # Markdown needs an empty line before a list.
+        blocks.append(re.sub(r"(?m)^(?!- |  )(.*)\n(?=- )", r"\1\n\n", text))
+    return "\n\n".join(blocks)
+
+
+def api() -> str:
+    """Return the page of the Python interface, for mkdocstrings to fill in."""
+    homes = {n: h for n, h in fedorbit._HOMES.items() if n != "Config"}
+    entries = [f"::: {home_of(name, home)}" for name, home in sorted(homes.items())]
+    intro = (
+        "# Python API\n\nNames of `import fedorbit as fo`, with where they are defined. An "
+        "introduction with examples: [Python interface](../python.md). `fo.Config` holds the "
+        "settings of the [configuration](configuration.md)."
+    )
+    return "\n\n".join([intro, *entries])
+
+
+def home_of(name: str, home: str) -> str:
+    """Return the path of the module in which a name is defined, where that can be said."""
+    found = getattr(fedorbit, name)
+    return f"{getattr(found, '__module__', home)}.{name}"
+
+
+def examples() -> str:
+    """Return the page of all examples with their source."""
+    paths = [p for p in sorted((ROOT / "examples").iterdir()) if p.suffix in LANGUAGES]
+    texts = {p.name: p.read_text(encoding="utf-8").strip() for p in paths}
+    index = [
+        [f"[{name}](#{anchor(name)})", escaped(text.splitlines()[0].strip('"# '))]
+        for name, text in texts.items()
+    ]
+    parts = [
+        "# Examples",
+        "Whole programs and configurations from the folder `examples`, each run by the tests.",
+        table(["example", "what it shows"], index),
+    ]
+    for name, text in texts.items():
+        parts.append(f"## {name} {{ #{anchor(name)} }}")
+        parts.append(f"```{LANGUAGES[Path(name).suffix]}\n{text}\n```")
+    return "\n\n".join(parts)

@@ -1,0 +1,176 @@
+"""README and documentation: commands exist, examples run, numbers are those of the results."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedorbit.cli.app import LaterCommand
+from fedorbit.cli.commands import command_line, execute
+from fedorbit.methods import METHODS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+EXECUTED = [DOCS / "quickstart.md", DOCS / "tutorial.md"]
+BLOCK = re.compile(
+    r"(?:<!-- (?P<mark>[^>]*) -->\n)?```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n"
+    r"(?P<text>.*?)```",
+    re.DOTALL,
+)
+
+
+def commands_of(page: Path) -> Iterator[str]:
+    """Yield the commands of `fedorbit` in the blocks of a page."""
+    for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if block["language"] in ("", "sh", "console"):
+            text = block["text"].replace("\\\n", " ")
+            yield from re.findall(r"^(?:\$ )?(fedorbit .*)$", text, re.MULTILINE)
+
+
+def words_of(command: str) -> list[str]:
+    """Return the arguments of a command, without what a shell does with its output."""
+    words = shlex.split(re.sub(r"\\?\s>\s*\S+|&&.*", "", command), comments=True)
+    return words[1:]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_are_those_of_the_command_line(page: Path) -> None:
+    for line in commands_of(page):
+        words = words_of(line)
+        group: Any = command_line()
+        while hasattr(group, "commands") and words and not words[0].startswith("-"):
+            assert words[0] in group.commands, f"{page.name}: {line}"
+            command = group.commands[words.pop(0)]
+            group = command.load() if isinstance(command, LaterCommand) else command
+        parser = group.make_parser(group.context_class(group))
+        _, left, _ = parser.parse_args(words)  # raises for an unknown option
+        assert not left, f"{page.name}: {line}"
+
+
+@pytest.mark.parametrize("page", EXECUTED, ids=lambda page: page.name)
+def test_a_page_runs_from_top_to_bottom(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a reader would do it, in an empty folder; smaller where a block's comment says so."""
+    monkeypatch.chdir(tmp_path)
+    done = 0
+    for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        mark, text = block["mark"] or "", block["text"]
+        if block["title"]:
+            (tmp_path / block["title"]).write_text(text, encoding="utf-8")
+        if "not run" in mark or block["language"] not in ("sh", "python"):
+            continue
+        smaller = shlex.split(mark.partition(": ")[2])
+        if block["language"] == "python":
+            for setting in smaller[1::2]:
+                text = text.replace('"]', f'", "{setting}"]', 1)
+            subprocess.run([sys.executable, "-c", text], check=True)
+            done += 1
+            continue
+        for line in text.strip().splitlines():
+            words = words_of(line)
+            words += smaller if words[0] in ("run", "study") else []
+            if target := re.search(r"> (\S+)$", line):
+                made = subprocess.run(
+                    [sys.executable, "-m", "fedorbit", *words], check=True, capture_output=True
+                )
+                (tmp_path / target[1]).write_bytes(made.stdout)
+            else:
+                assert execute(words) == 0, line
+            done += 1
+    assert done >= 5
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, DOCS / "results" / "README.md"], ids=lambda p: "/".join(p.parts[-2:])
+)
+def test_links_lead_to_files_of_the_repository(page: Path) -> None:
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", text):
+        assert target.startswith("https://") or (page.parent / target).exists(), target
+
+
+def test_the_readme_is_short_and_has_its_headings() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"{len(METHODS)} methods" in text
+    assert text.count("\n") <= 150
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == [
+        "Install", "Quickstart", "Python API", "Methods", "Constellations", "Data", "Results",
+        "Scaling out", "Deploying", "Contributing", "Citing",
+    ]  # fmt: skip
+
+
+def test_the_readmes_python_runs(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    [block] = [b for b in BLOCK.finditer(text) if b["language"] == "python"]
+    fewer = block["text"].replace("run.rounds=20", "run.rounds=2")
+    code = fewer.replace('["run', '["data.synthetic.samples=300", "run', 1)
+    made = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    lines = [line.split() for line in made.stdout.splitlines()]
+    assert [line[0] for line in lines if len(line) == 3] == ["fedavg", "fedorbit"]
+    assert (tmp_path / "orbit-2.safetensors").is_file() and (tmp_path / "accuracy.pdf").is_file()
+
+
+def rows(path: Path) -> dict[tuple[str, str], list[str]]:
+    """Return the cells of a Markdown table of results, by part and method."""
+    part, found = "", {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|") or not cells[0]:
+            continue
+        if cells[0].startswith("*") and "," in cells[0]:
+            part = cells[0].strip("*")
+        else:
+            found[part, cells[0]] = cells[1:]
+    return found
+
+
+def test_the_readmes_numbers_are_those_of_the_results() -> None:
+    seeds = rows(DOCS / "results" / "baselines-fifth" / "table.md")
+    space = rows(DOCS / "results" / "space" / "table.md")
+    places = ("London", "two platforms")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for column, title in enumerate(("accuracy, %", "spread, points")):
+        table = re.search(rf"\| {title} \|.*?\n\n", text, re.DOTALL)
+        assert table is not None
+        lines = table[0].strip().splitlines()[2:]
+        assert len(lines) >= 8
+        for line in lines:
+            method, *cells = [cell.strip() for cell in line.strip("|").split("|")]
+            fifth = seeds.get(("", method))
+            expected = [fifth[column], fifth[column + 2]] if fifth else ["–", "–"]
+            for place in places:
+                there = space.get((f"5 x 4 at 550 km, {place}, dirichlet", method))
+                expected.append(there[column] if there else "–")
+            assert cells == expected, method
+
+
+def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="the extra docs is not installed")
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path / "s")]
+    made = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert made.returncode == 0, made.stdout + made.stderr
+    pages = sorted((tmp_path / "s").rglob("*.html"))
+    assert len(pages) > 40
+    loads = re.compile(r"<(?:script|img|iframe)[^>]*\ssrc=\"?https?:|<link[^>]*rel=\"?"
+                       r"(?:stylesheet|preconnect|icon)[^>]*https?:|@import[^;]*https?:")  # fmt: skip
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert not loads.search(text), page
+        # Without an image or page that is named, too: MkDocs checks Markdown, not HTML.
+        for target in re.findall(r"<img[^>]*\ssrc=\"([^\":]+)\"", text):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+    reference = (tmp_path / "s" / "reference" / "configuration.html").read_text(encoding="utf-8")
+    assert "swath_half_width_km" in reference and "methods.NAME" in reference
+    assert "fedorbit study export" in (tmp_path / "s/reference/cli.html").read_text("utf-8")
+    assert "plot_confusion" in (tmp_path / "s/reference/api.html").read_text("utf-8")
