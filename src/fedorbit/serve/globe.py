@@ -1,0 +1,130 @@
+"""A run in space: where its satellites are, and which contacts are open, in parts of an hour.
+
+Positions follow from the run's configuration, contacts from the plan that the run has written.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedorbit.activity import Activity
+from fedorbit.build import build_activity, build_constellation, build_places, usable_plan
+from fedorbit.config import Config
+from fedorbit.errors import RunError
+from fedorbit.orbits.constellation import Constellation
+from fedorbit.orbits.earth import SPHERE
+from fedorbit.orbits.places import PlaceArrays
+from fedorbit.orbits.plan import KINDS, ContactPlan
+from fedorbit.report.document import land_rings
+from fedorbit.results.reading import add_hours, read_results
+from fedorbit.simulation.manifest import refuse_links, stored_config
+from fedorbit.simulation.world_file import stored_plan
+
+PART_S = 3600
+STEP_S = 60
+"""Drawn on straight lines in between, which is at most 4 km off: a third of a pixel."""
+MOST_SATELLITES = 20_000
+"""15 MB for a part."""
+
+Floats32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Globe:
+    """The geometry of a run."""
+
+    path: Path
+    config: Config
+    constellation: Constellation
+    activity: Activity
+    plan: ContactPlan
+    """Without the contacts of satellites that are away."""
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the run in simulated time."""
+        return self.config.run.rounds * self.config.schedule.round_s
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What does not move, as plain values."""
+        places = build_places(self.config)
+        r_ecef_km = PlaceArrays.of(places, SPHERE).r_ecef_km
+        return {
+            "duration_s": self.duration_s,
+            "round_s": self.config.schedule.round_s,
+            "part_s": PART_S,
+            "step_s": STEP_S,
+            "kinds": KINDS,
+            "satellites": list(self.constellation.satellite_names),
+            "orbit_of_satellite": self.constellation.orbit_of_satellite.tolist(),
+            "places": [
+                {"name": place.name, "role": place.role, "r_km": r_km}
+                for place, r_km in zip(places, r_ecef_km.round(1).tolist(), strict=True)
+            ],
+            "land": land_rings(),
+        }
+
+    def accuracies(self) -> list[dict[str, Any]]:
+        """Return the accuracy of orbits by method and record, with the time of each record."""
+        found = []
+        for method in self.config.run.method:
+            records = read_results(self.path, method).records
+            add_hours(records, self.config.schedule.round_s)
+            found.append(
+                {
+                    "method": method,
+                    "time_s": [3600.0 * record["hours"] for record in records],
+                    "orbits": [record["orbit_accuracy"] for record in records],
+                }
+            )
+        return found
+
+    def positions(self, part: int) -> Floats32:
+        """Earth-fixed positions in km, `[time, satellite, 3]`, at both ends of every step.
+
+        They are NaN in rounds in which a satellite is away.
+        """
+        times_s = self._begin_s(part) + np.arange(0.0, PART_S + STEP_S, STEP_S)
+        r_ecef_km = self.constellation.r_ecef_km(times_s).astype(np.float32)
+        rounds = (times_s / self.config.schedule.round_s).astype(np.int64)
+        r_ecef_km[~self.activity.during(rounds)] = np.nan
+        return r_ecef_km
+
+    def contacts(self, part: int) -> Floats32:
+        """Contacts with a piece in a part, `[n, 5]`: first node, second, kind, begin and end.
+
+        Times are in seconds since the part began, which single precision holds to milliseconds.
+        """
+        begin_s = self._begin_s(part)
+        plan = self.plan.overlapping(begin_s, begin_s + PART_S)
+        times_s = (np.clip(t - begin_s, -1.0, PART_S + 1.0) for t in (plan.begin_s, plan.end_s))
+        columns = (plan.first, plan.second, plan.kind, *times_s)
+        return np.column_stack(columns).astype(np.float32)
+
+    def _begin_s(self, part: int) -> float:
+        if not 0 <= part * PART_S < self.duration_s:
+            raise RunError(f"part {part} is outside of the run, which takes {self.duration_s:g} s")
+        return float(part * PART_S)
+
+
+def read_globe(path: Path) -> Globe:
+    """Lay out the constellation of a run, and read its contact plan."""
+    refuse_links(path)
+    config = stored_config(path)
+    plan = stored_plan(path)
+    if plan is None:
+        raise RunError(f"{path} has no contact plan yet, or is of an earlier version without one")
+    if plan.satellites > MOST_SATELLITES:
+        raise RunError(
+            f"{path} has {plan.satellites:,} satellites, and a globe shows {MOST_SATELLITES:,}"
+        )
+    constellation = build_constellation(config)
+    if constellation.satellites != plan.satellites:
+        raise RunError(f"the contact plan of {path} is of other satellites than its config.toml")
+    activity = build_activity(config, constellation)
+    return Globe(path, config, constellation, activity, usable_plan(config, plan, activity))
