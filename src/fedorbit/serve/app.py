@@ -2,6 +2,7 @@
 
 import asyncio
 import mimetypes
+import re
 from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from importlib import resources
@@ -87,10 +88,11 @@ class Answers:
             return JSONResponse(globe.about)
         if what == "accuracies":
             return JSONResponse(globe.accuracies())
-        part = request.query_params.get("part", "")
-        if what not in ("positions", "contacts") or not (part.isascii() and part[:9].isdigit()):
+        part = re.fullmatch(r"[0-9]{1,9}", request.query_params.get("part", ""))
+        if part is None or what not in ("positions", "contacts"):
             raise HTTPException(404, "There is no such part of a globe.")
-        return _binary(getattr(globe, what)(int(part[:9])))
+        values = globe.positions if what == "positions" else globe.contacts
+        return _binary(values(int(part[0])))
 
     async def events(self, request: Request) -> Response:
         """Answer with an event whenever runs have written something."""

@@ -16,7 +16,6 @@ from fedorbit.build import build_activity, build_constellation, build_places, us
 from fedorbit.config import Config
 from fedorbit.errors import RunError
 from fedorbit.orbits.constellation import Constellation
-from fedorbit.orbits.earth import SPHERE
 from fedorbit.orbits.places import PlaceArrays
 from fedorbit.orbits.plan import KINDS, ContactPlan
 from fedorbit.report.document import land_rings
@@ -53,7 +52,7 @@ class Globe:
     def about(self) -> dict[str, Any]:
         """What does not move, as plain values."""
         places = build_places(self.config)
-        r_ecef_km = PlaceArrays.of(places, SPHERE).r_ecef_km
+        r_ecef_km = PlaceArrays.of(places, self.constellation.geoid).r_ecef_km
         return {
             "duration_s": self.duration_s,
             "round_s": self.config.schedule.round_s,
@@ -124,7 +123,7 @@ def read_globe(path: Path) -> Globe:
             f"{path} has {plan.satellites:,} satellites, and a globe shows {MOST_SATELLITES:,}"
         )
     constellation = build_constellation(config)
-    if constellation.satellites != plan.satellites:
-        raise RunError(f"the contact plan of {path} is of other satellites than its config.toml")
+    if (constellation.satellites, len(config.stations)) != (plan.satellites, plan.servers):
+        raise RunError(f"the contact plan of {path} is of other nodes than its config.toml")
     activity = build_activity(config, constellation)
     return Globe(path, config, constellation, activity, usable_plan(config, plan, activity))

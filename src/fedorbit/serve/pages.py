@@ -74,7 +74,7 @@ def list_page(listing: Listing, states: Sequence[RunState], folder: str, events:
         form if tables else nothing,
         tag("p", left_out, class_="small") if listing.left_out else None,
     )
-    return page("Runs", [_top("Runs", folder, ()), main, _footer()], events=events)
+    return page("Runs", [_top("fedorbit", folder, ()), main, _footer()], events=events)
 
 
 def runs_page(comparison: Comparison, states: Sequence[RunState], events: str) -> Html:
@@ -158,7 +158,8 @@ def _footer() -> Html:
 
 def _group(group: Group, states: Sequence[RunState]) -> Html:
     whole = tag("a", "compare all", href=address("/runs", [group.name]))
-    heading = tag("h2", group.title or group.name, " ", whole if len(states) > 1 else None)
+    name = group.title or ("Runs" if group.name == "." else group.name)
+    heading = tag("h2", name, " ", whole if len(states) > 1 else None)
     head = tag("thead", tag("tr", *(tag("th", column, scope="col") for column in COLUMNS)))
     rows = [row for state in states for row in _rows(state)]
     built = tag("table", head, tag("tbody", *rows), aria_label=group.name, class_="runs")

@@ -10,7 +10,7 @@ const RAMP = ["#9c179e", "#cc4778", "#ed7953", "#fdb42f", "#f0f921"].map((name) 
 const UNKNOWN = new Color("#9aa6b3");
 const LINKS = { ground: new Color("#5adc78"), platform: new Color("#ffaa3c"), isl: new Color("#56657c") };
 const LINK_NAMES = { ground: "link with the ground", platform: "link with a platform", isl: "link between satellites" };
-const SEA = "#16222e", LAND = "#435160", KEPT_PARTS = 4, PICK_PX = 12;
+const SEA = "#16222e", LAND = "#435160", KEPT_PARTS = 4, PICK_PX = 12, DESCRIBE_EVERY_MS = 500;
 
 const byId = (id) => document.getElementById(id);
 const canvas = byId("globe"), slider = byId("time"), picker = byId("method");
@@ -22,7 +22,7 @@ const ask = async (what, part) => {
 };
 
 let about, accuracies, scene, camera, renderer, satellites, links;
-let time = 0, playing = false, dirty = true, drawn = null;
+let time = 0, playing = false, dirty = true, drawn = null, scale = [0, 100], described = 0;
 const view = { longitude: 0.2, latitude: 0.5, distance: 3.4 };
 const parts = new Map();
 
@@ -82,7 +82,7 @@ function stations() {
 }
 
 function newLinks(count) {
-  const lines = new LineSegments(geometry(2 * count), new LineBasicMaterial({ vertexColors: true }));
+  const lines = new LineSegments(geometry(2 * count), new LineBasicMaterial({ vertexColors: true, transparent: true, opacity: 0.6, depthWrite: false }));
   lines.frustumCulled = false;
   return lines;
 }
@@ -160,7 +160,8 @@ function accuraciesAt(seconds) {
   return last < 0 ? null : chosen.orbits[last];
 }
 
-function range() {
+// The ends of the colour scale: what is known of all methods, in steps of 5 %.
+function scaleOf() {
   const known = accuracies.flatMap(({ orbits }) => orbits.flat()).filter((value) => value !== null);
   const low = known.reduce((a, b) => Math.min(a, b), 100), high = known.reduce((a, b) => Math.max(a, b), 0);
   return low > high ? [0, 100] : [5 * Math.floor(low / 5), Math.max(5 * Math.ceil(high / 5), 5 * Math.floor(low / 5) + 5)];
@@ -196,14 +197,17 @@ function draw() {
   const seconds = time - number * about.part_s, known = accuraciesAt(time);
   placeSatellites(part, seconds);
   const counts = placeLinks(part, seconds);
-  colour(known, range());
+  colour(known, scale);
   const flat = Math.cos(view.latitude) * view.distance;
   camera.position.set(flat * Math.cos(view.longitude), Math.sin(view.latitude) * view.distance, -flat * Math.sin(view.longitude));
   camera.lookAt(0, 0, 0);
   renderer.render(scene, camera);
-  const text = describe(counts, known);
-  byId("state").textContent = text;
-  slider.setAttribute("aria-valuetext", text);
+  if (!playing || performance.now() - described > DESCRIBE_EVERY_MS) {
+    described = performance.now();
+    const text = describe(counts, known);
+    byId("state").textContent = text;
+    slider.setAttribute("aria-valuetext", text);
+  }
   canvas.dataset.points = renderer.info.render.points;
   canvas.dataset.lines = renderer.info.render.lines;
 }
@@ -270,8 +274,8 @@ function listen() {
     const last = fingers.get(event.pointerId);
     if (!last) return pick(event);
     if (fingers.size === 1) {
-      const scale = 0.0022 * (view.distance - 0.9);
-      turn(-scale * (event.clientX - last.clientX), scale * (event.clientY - last.clientY));
+      const rad_per_px = 0.0022 * (view.distance - 0.9);
+      turn(-rad_per_px * (event.clientX - last.clientX), rad_per_px * (event.clientY - last.clientY));
     } else {
       const other = [...fingers].find(([id]) => id !== event.pointerId)[1];
       const apart = (one) => Math.max(1, Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY));
@@ -304,24 +308,25 @@ function showNewest() {
 async function fetchAccuracies() {
   accuracies = await (await ask("accuracies")).json();
   if (!picker.options.length) for (const { method } of accuracies) picker.append(new Option(method));
+  scale = scaleOf();
   writeLegend();
   dirty = true;
   showNewest();
 }
 
 function writeLegend() {
-  const legend = byId("legend"), [low, high] = range();
+  const legend = byId("legend"), [low, high] = scale;
   const entry = (kind, text) => {
     const item = document.createElement("span"), dot = document.createElement("span");
     dot.className = `dot ${kind}`;
     item.append(dot, text);
     return item;
   };
-  const scale = document.createElement("span"), ramp = document.createElement("span");
+  const colours = document.createElement("span"), ramp = document.createElement("span");
   ramp.className = "ramp";
-  scale.append(`Accuracy of the orbit: ${low} %`, ramp, `${high} %`);
+  colours.append(`Accuracy of the orbit: ${low} %`, ramp, `${high} %`);
   const kinds = ["isl", ...new Set(about.places.map(({ role }) => role))];
-  legend.replaceChildren(scale, entry("unknown", "not known"), ...kinds.map((kind) => entry(kind, LINK_NAMES[kind])));
+  legend.replaceChildren(colours, entry("unknown", "not known"), ...kinds.map((kind) => entry(kind, LINK_NAMES[kind])));
 }
 
 async function start() {
@@ -335,7 +340,7 @@ async function start() {
   scene = new Scene();
   scene.background = new Color("#0b1016");
   camera = new PerspectiveCamera(40, 1, 0.1, 50);
-  satellites = dots(geometry(about.satellites.length), about.satellites.length > 300 ? 4 : 8);
+  satellites = dots(geometry(about.satellites.length), about.satellites.length > 300 ? 5 : 9);
   links = newLinks(1024);
   scene.add(earth(), stations(), satellites, links);
   slider.max = about.duration_s;
