@@ -39,7 +39,7 @@ hashes() {
 pins run .
 hashes run
 # shellcheck disable=SC2046 # one word for each name
-for extra in rar tiff tensorboard mlflow wandb onnx pandas ray test; do
+for extra in rar tiff tensorboard mlflow wandb onnx pandas serve ray test; do
   pins "$extra" ".[$extra]"
   hashes "$extra" $(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' "$scratch/run.txt")
 done

@@ -21,7 +21,12 @@ def write_run(
 ) -> Path:
     """Write a run in which no method has begun; by default three orbits of four satellites."""
     values = {
-        "constellation": {"planes": 3, "satellites_per_plane": 4, "inclination_deg": 80.0},
+        "constellation": {
+            "planes": 3,
+            "satellites_per_plane": 4,
+            "inclination_deg": 80.0,
+            "argument_of_latitude_deg": 0.0,
+        },
         "stations": [STATION],
         "network": {"isl": "line-of-sight"},
         **settings,
@@ -39,7 +44,9 @@ def write_run(
     return folder
 
 
-def add_rounds(run: Path, accuracies: Sequence[float], method: str = "fedavg", orbits: int = 3) -> None:
+def add_rounds(
+    run: Path, accuracies: Sequence[float], method: str = "fedavg", orbits: int = 3
+) -> None:
     """Record further rounds: orbits from 10 points below an accuracy to 10 above it."""
     folder = method_folder(run, method)
     folder.mkdir(exist_ok=True)
@@ -55,5 +62,13 @@ def add_rounds(run: Path, accuracies: Sequence[float], method: str = "fedavg", o
     for t, accuracy in enumerate(accuracies, done):
         row = run_folders.record(t, accuracy)
         each = [accuracy - 10.0 + 20.0 * orbit / (orbits - 1) for orbit in range(orbits)]
-        file.append({**row, "hours": (t + 1) / 12, "orbit_accuracy": each, "orbit_loss": [None] * orbits, "epochs": [1] * orbits})
+        file.append(
+            {
+                **row,
+                "hours": (t + 1) / 12,
+                "orbit_accuracy": each,
+                "orbit_loss": [None] * orbits,
+                "epochs": [1] * orbits,
+            }
+        )
     file.close()
