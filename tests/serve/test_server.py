@@ -211,6 +211,16 @@ def test_satellites_that_are_away_have_no_position(tmp_path: Path) -> None:
     assert len(late) and (late[:, 4] <= 1200.0).all()
 
 
+def test_contacts_that_were_not_written_are_searched_for(tmp_path: Path) -> None:
+    from fedorbit.serve.globe import read_globe
+
+    new = read_globe(write_run(tmp_path / "new"))
+    early = write_run(tmp_path / "early")
+    (early / "run.json").unlink()
+    (early / "world.json").unlink()
+    assert np.array_equal(read_globe(early).contacts(0), new.contacts(0))
+
+
 def test_news_come_as_events(served: Served, folder: Path) -> None:
     run = write_run(folder / "live")
     with socket.create_connection(("127.0.0.1", int(served.host.split(":")[1]))) as connection:

@@ -68,7 +68,7 @@ class Answers:
             comparison = compare(read_runs(list(chosen.values())))
         except FedOrbitError as error:
             return HTMLResponse(pages.problem_page(str(error), events), 409)
-        return HTMLResponse(pages.runs_page(comparison, self._catalog.states(chosen), events))
+        return HTMLResponse(pages.runs_page(comparison, list(chosen), events))
 
     def globe(self, request: Request) -> Response:
         """Answer with the page of a globe."""

@@ -45,7 +45,6 @@ class RunState:
     name: str
     rounds: int = 0
     seed: int = 0
-    has_world: bool = False
     methods: tuple[MethodState, ...] = ()
     error: str | None = None
 
@@ -114,8 +113,9 @@ class Catalog:
     def listing(self) -> Listing:
         """Look for runs, now."""
         runs: dict[str, Path] = {}
-        studies, left_out = set(), 0
-        linked_studies = set()
+        studies: set[Path] = set()
+        linked_studies: set[Path] = set()
+        left_out = 0
         for folder, files in _folders(self.root):
             if STUDY in files:
                 (studies if _is_regular(folder / STUDY) else linked_studies).add(folder)
@@ -183,7 +183,6 @@ def _read_state(name: str, path: Path) -> RunState:
             name,
             int(run["rounds"]),
             int(stored.values.get("seed", 0)),
-            (path / WORLD).exists(),
             tuple(_method_state(path, str(method), is_running) for method in run["method"]),
         )
     except FedOrbitError as error:

@@ -1,6 +1,7 @@
 """A run in space: where its satellites are, and which contacts are open, in parts of an hour.
 
-Positions follow from the run's configuration, contacts from the plan that the run has written.
+Positions follow from the run's configuration, contacts from the plan that the run has written, or
+from geometry where it has written none.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.activity import Activity
-from fedorbit.build import build_activity, build_constellation, build_places, usable_plan
+from fedorbit.build import (
+    build_activity,
+    build_constellation,
+    build_places,
+    build_plan,
+    usable_plan,
+)
 from fedorbit.config import Config
 from fedorbit.errors import RunError
 from fedorbit.orbits.constellation import Constellation
@@ -28,6 +35,8 @@ STEP_S = 60
 """Drawn on straight lines in between, which is at most 4 km off: a third of a pixel."""
 MOST_SATELLITES = 20_000
 """15 MB for a part."""
+MOST_SEARCHED = 2_000_000
+"""Satellites x rounds in which contacts are searched for: some seconds."""
 
 Floats32 = NDArray[np.float32]
 
@@ -101,9 +110,9 @@ class Globe:
         """
         begin_s = self._begin_s(part)
         plan = self.plan.overlapping(begin_s, begin_s + PART_S)
-        times_s = (np.clip(t - begin_s, -1.0, PART_S + 1.0) for t in (plan.begin_s, plan.end_s))
-        columns = (plan.first, plan.second, plan.kind, *times_s)
-        return np.column_stack(columns).astype(np.float32)
+        rows = np.column_stack((plan.first, plan.second, plan.kind, plan.begin_s, plan.end_s))
+        rows[:, 3:] = np.clip(rows[:, 3:] - begin_s, -1.0, PART_S + 1.0)
+        return rows.astype(np.float32)
 
     def _begin_s(self, part: int) -> float:
         if not 0 <= part * PART_S < self.duration_s:
@@ -112,18 +121,24 @@ class Globe:
 
 
 def read_globe(path: Path) -> Globe:
-    """Lay out the constellation of a run, and read its contact plan."""
+    """Lay out the constellation of a run, and take its contact plan."""
     refuse_links(path)
     config = stored_config(path)
-    plan = stored_plan(path)
-    if plan is None:
-        raise RunError(f"{path} has no contact plan yet, or is of an earlier version without one")
-    if plan.satellites > MOST_SATELLITES:
-        raise RunError(
-            f"{path} has {plan.satellites:,} satellites, and a globe shows {MOST_SATELLITES:,}"
-        )
     constellation = build_constellation(config)
+    if constellation.satellites > MOST_SATELLITES:
+        raise RunError(
+            f"{path} has {constellation.satellites:,} satellites; a globe shows at most "
+            f"{MOST_SATELLITES:,}"
+        )
+    plan = stored_plan(path) or _searched_plan(path, config, constellation)
     if (constellation.satellites, len(config.stations)) != (plan.satellites, plan.servers):
         raise RunError(f"the contact plan of {path} is of other nodes than its config.toml")
     activity = build_activity(config, constellation)
     return Globe(path, config, constellation, activity, usable_plan(config, plan, activity))
+
+
+def _searched_plan(path: Path, config: Config, constellation: Constellation) -> ContactPlan:
+    """Find the contacts of a run that has not written them: an early one, or one that begins."""
+    if constellation.satellites * config.schedule.rounds > MOST_SEARCHED:
+        raise RunError(f"{path} has written no contacts, and is too large to search for them here")
+    return build_plan(config, constellation)

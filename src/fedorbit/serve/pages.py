@@ -18,7 +18,7 @@ PHASES = {
     "waiting": "not begun",
 }
 COLUMNS = ("compare", "run", "method", "state", "rounds", "accuracy, %", "")
-MOST_GLOBES = 12
+MOST_GLOBES = 3
 """Links to globes above a comparison."""
 
 
@@ -77,16 +77,12 @@ def list_page(listing: Listing, states: Sequence[RunState], folder: str, events:
     return page("Runs", [_top("fedorbit", folder, ()), main, _footer()], events=events)
 
 
-def runs_page(comparison: Comparison, states: Sequence[RunState], events: str) -> Html:
+def runs_page(comparison: Comparison, names: Sequence[str], events: str) -> Html:
     """Build the report's page of some runs, live."""
-    globes = [
-        (f"Globe of {state.name}", address("/globe", [state.name]))
-        for state in states
-        if state.has_world
-    ]
+    globes = [(f"Globe of {name}", address("/globe", [name])) for name in names[:MOST_GLOBES]]
     return page(
         wording.title(comparison),
-        [_nav(globes[:MOST_GLOBES]), *content(comparison)],
+        [_nav(globes), *content(comparison)],
         events=events,
         scripts=SCRIPTS,
     )
@@ -159,11 +155,12 @@ def _footer() -> Html:
 def _group(group: Group, states: Sequence[RunState]) -> Html:
     whole = tag("a", "compare all", href=address("/runs", [group.name]))
     name = group.title or ("Runs" if group.name == "." else group.name)
+    where = tag("p", group.name, class_="small") if group.title else None
     heading = tag("h2", name, " ", whole if len(states) > 1 else None)
     head = tag("thead", tag("tr", *(tag("th", column, scope="col") for column in COLUMNS)))
     rows = [row for state in states for row in _rows(state)]
     built = tag("table", head, tag("tbody", *rows), aria_label=group.name, class_="runs")
-    return tag("section", heading, scrolling(built, group.name))
+    return tag("section", heading, where, scrolling(built, group.name))
 
 
 def _rows(state: RunState) -> list[Html]:
@@ -175,7 +172,7 @@ def _rows(state: RunState) -> list[Html]:
         "input", type="checkbox", name="name", value=state.name, aria_label=f"Compare {state.name}"
     )
     link = tag("a", short, href=address("/runs", [state.name]))
-    globe = tag("a", "globe", href=address("/globe", [state.name])) if state.has_world else None
+    globe = tag("a", "globe", href=address("/globe", [state.name]))
     count = len(state.methods)
     rows = []
     for number, method in enumerate(state.methods):

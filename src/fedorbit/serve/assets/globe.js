@@ -8,9 +8,9 @@ import {
 const EARTH_RADIUS_KM = 6371;
 const RAMP = ["#9c179e", "#cc4778", "#ed7953", "#fdb42f", "#f0f921"].map((name) => new Color(name));
 const UNKNOWN = new Color("#9aa6b3");
-const LINKS = { ground: new Color("#5adc78"), platform: new Color("#ffaa3c"), isl: new Color("#56657c") };
+const LINKS = { ground: new Color("#5adc78"), platform: new Color("#ffaa3c"), isl: new Color("#6f819d") };
 const LINK_NAMES = { ground: "link with the ground", platform: "link with a platform", isl: "link between satellites" };
-const SEA = "#16222e", LAND = "#435160", KEPT_PARTS = 4, PICK_PX = 12, DESCRIBE_EVERY_MS = 500;
+const SEA = "#16222e", LAND = "#435160", KEPT_PARTS = 4, PICK_PX = 12, DESCRIBE_EVERY_MS = 500, SLOW_FRAME_MS = 100;
 
 const byId = (id) => document.getElementById(id);
 const canvas = byId("globe"), slider = byId("time"), picker = byId("method");
@@ -212,9 +212,18 @@ function draw() {
   canvas.dataset.lines = renderer.info.render.lines;
 }
 
-let before = null;
+// Where the processor has to draw, fewer pixels make the difference between jerks and motion.
+function lowerResolution(frame_ms) {
+  mean_frame_ms = 0.9 * mean_frame_ms + 0.1 * Math.min(frame_ms, 250);
+  if (mean_frame_ms < SLOW_FRAME_MS || renderer.getPixelRatio() < 1) return;
+  renderer.setPixelRatio(0.6);
+  resize();
+}
+
+let before = null, mean_frame_ms = 0;
 function tick(now) {
   if (playing && before !== null) {
+    lowerResolution(now - before);
     time += (Math.min(now - before, 250) / 1000) * Number(byId("speed").value);
     if (time > about.duration_s) time = 0;
     slider.value = time;
