@@ -15,6 +15,8 @@ from fedorbit.cli.commands import execute
 from fedorbit.report.page import write_page
 from fedorbit.report.replicates import compare
 from fedorbit.report.runfiles import read_runs
+from fedorbit.serve.app import MOST_FOLLOWERS
+from tests.patience import wait_until
 from tests.report import run_folders as by_hand
 from tests.serve.command import Served, serving
 from tests.serve.run_folders import add_rounds, write_run
@@ -236,6 +238,26 @@ def test_news_come_as_events(served: Served, folder: Path) -> None:
         add_rounds(run, [40.0])
         assert next_state() != before
         assert sorted(path.name for path in run.iterdir() if path.is_file()) == files
+
+
+def test_pages_that_were_closed_make_room_for_others(served: Served) -> None:
+    def follow() -> tuple[socket.socket, bytes]:
+        connection = socket.create_connection(("127.0.0.1", int(served.host.split(":")[1])))
+        connection.sendall(f"GET /events HTTP/1.1\r\nHost: {served.host}\r\n\r\n".encode())
+        return connection, connection.recv(12)
+
+    followers = [follow() for _ in range(MOST_FOLLOWERS + 1)]
+    assert followers[0][1] == b"HTTP/1.1 200"
+    assert followers[-1][1] == b"HTTP/1.1 503"
+    for connection, _ in followers:
+        connection.close()
+
+    def is_answered() -> bool:
+        connection, answer = follow()
+        connection.close()
+        return answer == b"HTTP/1.1 200"
+
+    wait_until(is_answered)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

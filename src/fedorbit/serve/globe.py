@@ -32,7 +32,7 @@ from fedorbit.simulation.world_file import stored_plan
 
 PART_S = 3600
 STEP_S = 60
-"""Drawn on straight lines in between, which is at most 4 km off: a third of a pixel."""
+"""Drawn on straight lines in between, which is about 4 km off at most."""
 MOST_SATELLITES = 20_000
 """15 MB for a part."""
 MOST_SEARCHED = 2_000_000

@@ -1,4 +1,4 @@
-"""Who may ask, and what a browser may do with an answer.
+"""Which requests are answered, and what a browser may do with an answer.
 
 The server is for pages of its own alone. A page of the web that is open in the same browser must
 not read runs: not by a name of its own that it lets point here (DNS rebinding), hence the check of
