@@ -21,7 +21,7 @@ class Served:
         command = [sys.executable, "-m", "fedorbit", "serve", str(folder), "--port", "0", "--json"]
         self.process = subprocess.Popen(
             [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1"}, cwd=folder,
         )  # fmt: skip
         self.document = self._document()
         self.address = self.document["address"]

@@ -169,6 +169,19 @@ def test_names_are_text(served: Served, target: str) -> None:
     assert "<img" not in content.decode()
 
 
+def test_code_that_a_run_names_is_not_imported(tmp_path: Path) -> None:
+    """Though it could be found: the server works in its folder."""
+    (tmp_path / "planted.py").write_text("open('imported', 'w').close()\n")
+    by_hand.write_run(
+        tmp_path / "run", {"planted:Method": 40.0}, setting=by_hand.world(),
+        model={"name": "planted:Model"},
+    )  # fmt: skip
+    with serving(tmp_path) as served:
+        for target in ("/", "/runs?name=run", "/globe?name=run", "/globe/accuracies?name=run"):
+            assert served.ask(target)[0] == 200, target
+    assert not (tmp_path / "imported").exists()
+
+
 def test_the_globe_has_the_positions_of_the_constellation(served: Served) -> None:
     """Twelve satellites at 61 moments, worked out again for one of them on its circular orbit."""
     about = json.loads(served.ask("/globe/about?name=plain")[2])

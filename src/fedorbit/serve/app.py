@@ -117,6 +117,8 @@ class Answers:
                 elif quiet % SIGN_OF_LIFE_EVERY == 0:
                     yield ":\n\n"
                 await asyncio.sleep(LOOK_EVERY_S)
+        except FedOrbitError:
+            return  # the run was removed; the browser asks again and is told so
         finally:
             self._followers -= 1
 

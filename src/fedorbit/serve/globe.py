@@ -110,9 +110,11 @@ class Globe:
         """
         begin_s = self._begin_s(part)
         plan = self.plan.overlapping(begin_s, begin_s + PART_S)
-        rows = np.column_stack((plan.first, plan.second, plan.kind, plan.begin_s, plan.end_s))
-        rows[:, 3:] = np.clip(rows[:, 3:] - begin_s, -1.0, PART_S + 1.0)
-        return rows.astype(np.float32)
+        times_s = np.column_stack((plan.begin_s, plan.end_s)) - begin_s
+        rows = np.empty((len(plan), 5), dtype=np.float32)
+        rows[:, :3] = np.column_stack((plan.first, plan.second, plan.kind))
+        rows[:, 3:] = np.clip(times_s, -1.0, PART_S + 1.0)
+        return rows
 
     def _begin_s(self, part: int) -> float:
         if not 0 <= part * PART_S < self.duration_s:

@@ -54,7 +54,7 @@ function follow(address) {
     busy = true;
     while (again) {
       again = false;
-      try { await update(); } catch { status.textContent = "no connection; trying again"; }
+      try { await update(); status.textContent = "live"; } catch { status.textContent = "no connection; trying again"; }
     }
     busy = false;
   });
