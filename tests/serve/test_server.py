@@ -1,6 +1,7 @@
 """The command with real requests: what it lists, what it refuses, and how it ends."""
 
 import json
+import shutil
 import signal
 import socket
 from collections.abc import Iterator
@@ -251,6 +252,21 @@ def test_news_come_as_events(served: Served, folder: Path) -> None:
         add_rounds(run, [40.0])
         assert next_state() != before
         assert sorted(path.name for path in run.iterdir() if path.is_file()) == files
+
+
+def test_a_run_that_is_removed_ends_its_stream(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    with serving(tmp_path) as served:
+        address = ("127.0.0.1", int(served.host.split(":")[1]))
+        with socket.create_connection(address) as connection:
+            request = f"GET /events?name=run HTTP/1.1\r\nHost: {served.host}\r\n\r\n"
+            connection.sendall(request.encode())
+            stream = connection.makefile("r", encoding="utf-8")
+            next(line for line in stream if line.startswith("data: "))
+            shutil.rmtree(run)
+            assert any(line == "0\n" for line in stream)  # the last chunk
+        assert served.ask("/events?name=run")[0] == 404
+        assert served.stop() == (0, "")
 
 
 def test_pages_that_were_closed_make_room_for_others(served: Served) -> None:
