@@ -17,6 +17,7 @@ from fedorbit.report.page import write_page
 from fedorbit.report.replicates import compare
 from fedorbit.report.runfiles import read_runs
 from fedorbit.serve.app import MOST_FOLLOWERS
+from fedorbit.serve.catalog import Catalog, MethodState
 from tests.patience import wait_until
 from tests.report import run_folders as by_hand
 from tests.serve.command import Served, serving
@@ -70,6 +71,18 @@ def test_it_lists_runs_and_studies_and_no_links(served: Served, folder: Path) ->
     assert "world.json is a link" in states["with-a-link"]["error"]
     page = served.page("/")
     assert "kappa" in page and SECRET not in page and "linked-study" not in page
+
+
+def test_an_unfinished_run_of_an_earlier_version_is_listed(tmp_path: Path) -> None:
+    """Its records have other names, and its last line is cut."""
+    run = by_hand.write_run(tmp_path / "early", {"fedavg": 50.0}, unfinished=("fedavg",))
+    records = run / "fedavg" / "records.jsonl"
+    text = records.read_text().replace("to_ground_bytes", "gs_uplink_bytes")
+    records.write_text(text.replace("from_ground_bytes", "gs_downlink_bytes") + '{"round": 6, "acc')
+    catalog = Catalog(tmp_path)
+    [state] = catalog.states(catalog.listing().runs)
+    assert state.error is None
+    assert state.methods == (MethodState("fedavg", "interrupted", 6, 50.0),)
 
 
 def test_a_comparison_is_the_page_of_the_report(

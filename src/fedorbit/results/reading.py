@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedorbit.documents import DocumentError, parse_json, read_bytes
 from fedorbit.simulation.checkpoint import warn_of_damage
-from fedorbit.simulation.manifest import changed, read_manifest, refuse_links
+from fedorbit.simulation.manifest import read_manifest, refuse_links
 from fedorbit.simulation.records import (
     RECORDS,
     Record,
@@ -19,9 +18,6 @@ from fedorbit.simulation.records import (
     read_setting,
     read_summary,
 )
-from fedorbit.simulation.schema import RECORD
-
-TAIL_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,18 +72,6 @@ def read_results(run: Path, method: str) -> MethodResults:
     if (run_id := method_id(folder)) is not None:
         warn_of_damage(folder, run_id)
     return MethodResults(records, summary)
-
-
-def last_record(folder: Path) -> Record | None:
-    """Return the last whole record of a method without reading those before it, if there is one."""
-    path = folder / RECORDS
-    try:
-        lines = read_bytes(path, tail_bytes=TAIL_BYTES).split(b"\n")
-        return parse_json(lines[-2], RECORD) if len(lines) > 1 else None
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except DocumentError as error:
-        raise changed(path, str(error)) from None
 
 
 def finished(run: Path, method: str, with_records: bool = True) -> MethodResults | None:

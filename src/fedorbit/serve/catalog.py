@@ -16,9 +16,15 @@ from typing import Any, Literal
 from fedorbit.documents import DocumentError, parse_toml, read_text
 from fedorbit.errors import FedOrbitError, RunError, os_sentence
 from fedorbit.locks import is_locked
-from fedorbit.results.reading import last_record
 from fedorbit.simulation.manifest import CONFIG, MANIFEST, WORLD, read_stored, refuse_links
-from fedorbit.simulation.records import RECORDS, STUDY, SUMMARY, method_folder, read_summary
+from fedorbit.simulation.records import (
+    RECORDS,
+    STUDY,
+    SUMMARY,
+    last_record,
+    method_folder,
+    read_summary,
+)
 from fedorbit.simulation.run_folder import LOCK
 
 MOST_RUNS = 5000

@@ -17,9 +17,8 @@ from fedorbit.config import Config
 from fedorbit.documents import DocumentError, read_json
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
-from fedorbit.results.reading import last_record
 from fedorbit.simulation.manifest import CONFIG, stored_config
-from fedorbit.simulation.records import method_folder, read_summary
+from fedorbit.simulation.records import last_record, method_folder, read_summary
 from fedorbit.simulation.runs import differing_keys, with_backend_of
 from fedorbit.studies.grid import Cell
 
