@@ -40,7 +40,7 @@ pins run .
 hashes run
 # What run.txt has for Windows alone may be needed everywhere by an extra, and is listed there again.
 # shellcheck disable=SC2046 # one word for each name
-for extra in rar tiff tensorboard mlflow wandb onnx pandas ray docs test; do
+for extra in rar tiff tensorboard mlflow wandb onnx pandas serve ray docs test; do
   pins "$extra" ".[$extra]"
   hashes "$extra" $(sed -n '/ ; /!s/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' "$scratch/run.txt")
 done

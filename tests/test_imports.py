@@ -8,7 +8,7 @@ import pytest
 import fedorbit
 
 SOURCE = Path(fedorbit.__file__).parent
-TOP = ("results", "studies", "report", "cli")
+TOP = ("results", "studies", "report", "serve", "cli")
 NOT_FOR = {
     "orbits": ("data", "learning", "fleet", "methods", "simulation", *TOP),
     "data": ("learning", "fleet", "methods", "simulation", *TOP),
@@ -16,9 +16,20 @@ NOT_FOR = {
     "fleet": ("data", "methods", "simulation", *TOP),
     "methods": ("orbits", "simulation", *TOP),
     "simulation": TOP,
-    "results": ("orbits", "data", "learning", "fleet", "methods", "studies", "report", "cli"),
-    "report": ("studies", "cli"),
-    "studies": ("report", "cli"),
+    "results": (
+        "orbits",
+        "data",
+        "learning",
+        "fleet",
+        "methods",
+        "studies",
+        "report",
+        "serve",
+        "cli",
+    ),
+    "report": ("studies", "serve", "cli"),
+    "studies": ("report", "serve", "cli"),
+    "serve": ("studies", "cli"),
 }
 
 

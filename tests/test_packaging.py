@@ -58,6 +58,7 @@ def test_one_wheel_serves_every_python_on_this_platform(source: Path, tmp_path: 
         names = archive.namelist()
     assert LIBRARY in names
     assert {"fedorbit/presets/quickstart.toml", "fedorbit/report/land.json"} <= set(names)
+    assert {f"fedorbit/serve/assets/{n}" for n in ("three.js", "three-LICENSE.txt")} <= set(names)
 
 
 def test_without_a_compiler_the_wheel_is_for_any_platform(source: Path, tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ COMMANDS = {
     "methods": "List the methods and their parameters.",
     "orbits": "Show a constellation: which orbits are in view when, gaps, and every contact.",
     "report": "Make one self-contained HTML page of runs or a study.",
+    "serve": "Show runs and studies on a local web page that follows them live.",
     "export": "Write a trained model to a file.",
     "predict": "Classify images with a trained model.",
     "doctor": "Check the installation: backend, hardware, extras, datasets.",

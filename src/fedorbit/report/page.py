@@ -26,8 +26,6 @@ def write_page(path: Path, comparison: Comparison) -> Path:
 
 def build_page(comparison: Comparison) -> Html:
     """Return the whole page."""
-    document = page_document(comparison)
-    title = wording.title(comparison)
     script = Html("\n".join(_asset(name) for name in SCRIPTS))
     head = tag(
         "head",
@@ -35,9 +33,16 @@ def build_page(comparison: Comparison) -> Html:
         tag("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="generator", content=f"fedorbit {__version__}"),
-        tag("title", title),
+        tag("title", wording.title(comparison)),
         tag("style", Html(_asset(STYLE))),
     )
+    body = tag("body", *content(comparison), tag("script", script))
+    return joined([Html("<!doctype html>\n"), tag("html", head, body, lang="en"), "\n"])
+
+
+def content(comparison: Comparison) -> list[Html]:
+    """Return what stands in the page's body, but for the scripts that draw the charts."""
+    document = page_document(comparison)
     main = tag(
         "main",
         sections.notes(comparison),
@@ -51,8 +56,8 @@ def build_page(comparison: Comparison) -> Html:
         ),
         sections.provenance(comparison),
     )
-    body = tag(
-        "body",
+    title = wording.title(comparison)
+    return [
         tag(
             "header",
             tag("div", tag("h1", title), tag("p", wording.summary_line(comparison), class_="lead")),
@@ -64,9 +69,7 @@ def build_page(comparison: Comparison) -> Html:
         main,
         tag("footer", f"Made by fedorbit {__version__} from the record files of the runs above."),
         tag("script", embedded_json(document), type="application/json", id="report-data"),
-        tag("script", script),
-    )
-    return joined([Html("<!doctype html>\n"), tag("html", head, body, lang="en"), "\n"])
+    ]
 
 
 def _policy(script: str) -> str:

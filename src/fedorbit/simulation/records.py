@@ -38,6 +38,8 @@ LAST_ROUNDS = 10
 INTEGRITY = "integrity"
 """What binds a summary to its run and records."""
 MOST_SUMMARY_BYTES = 16 << 20
+TAIL_BYTES = 1_000_000
+"""Of a file of records, in which its last line is."""
 CHAIN = re.compile(rb',"chain":"([0-9a-f]{64})"}')
 
 Record = dict[str, Any]
@@ -153,6 +155,22 @@ def read_records(folder: Path) -> list[Record]:
     except DocumentError as error:
         raise changed(path, str(error)) from None
     return records
+
+
+def last_record(folder: Path) -> Record | None:
+    """Return the last whole record of a method without reading those before it, if there is one."""
+    path = folder / RECORDS
+    try:
+        lines = read_bytes(path, tail_bytes=TAIL_BYTES).split(b"\n")
+        if len(lines) < 2:
+            return None
+        record: Record = _named_anew(load_json(lines[-2]))
+        require(record, RECORD)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except DocumentError as error:
+        raise changed(path, str(error)) from None
+    return record
 
 
 def write_summary(folder: Path, summary: dict[str, Any], run_id: str, chain: str) -> None:

@@ -14,18 +14,16 @@ from pydantic import TypeAdapter
 
 from fedorbit import locks
 from fedorbit.config import Config
-from fedorbit.documents import DocumentError, parse_json, read_bytes, read_json
+from fedorbit.documents import DocumentError, read_json
 from fedorbit.errors import RunError
 from fedorbit.files import replacing
-from fedorbit.simulation.manifest import CONFIG, changed, stored_config
-from fedorbit.simulation.records import RECORDS, method_folder, read_summary
+from fedorbit.simulation.manifest import CONFIG, stored_config
+from fedorbit.simulation.records import last_record, method_folder, read_summary
 from fedorbit.simulation.runs import differing_keys, with_backend_of
-from fedorbit.simulation.schema import RECORD
 from fedorbit.studies.grid import Cell
 
 HIDDEN = ".study"
 FAILURE: TypeAdapter[Any] = TypeAdapter(dict[str, str])
-TAIL_BYTES = 1_000_000
 
 RunPhase = Literal["done", "running", "interrupted", "failed", "missing"]
 
@@ -55,7 +53,8 @@ def state_of(out: Path, cell: Cell) -> RunState:
     if summary is not None:
         done = summary["rounds"]
         return RunState(cell.slug, cell.method, "done", done, rounds, summary["seconds"])
-    rounds_done, seconds = _progress(target)
+    last = last_record(target)
+    rounds_done, seconds = (last["round"] + 1, last["seconds"]) if last else (0, 0.0)
     error = read_failure(out, cell.slug)
     state: RunPhase = "missing"
     if is_locked(out, cell.slug):
@@ -65,23 +64,6 @@ def state_of(out: Path, cell: Cell) -> RunState:
     elif (out / cell.slug / CONFIG).exists():
         state = "interrupted"
     return RunState(cell.slug, cell.method, state, rounds_done, rounds, seconds, error)
-
-
-def _progress(target: Path) -> tuple[int, float]:
-    """Return rounds and seconds by the last whole record."""
-    try:
-        lines = read_bytes(target / RECORDS, tail_bytes=TAIL_BYTES).split(b"\n")
-    except (FileNotFoundError, NotADirectoryError):
-        return 0, 0.0
-    except DocumentError as error:
-        raise changed(target / RECORDS, str(error)) from None
-    if len(lines) < 2:
-        return 0, 0.0
-    try:
-        last = parse_json(lines[-2], RECORD)
-    except DocumentError as error:
-        raise changed(target / RECORDS, str(error)) from None
-    return last["round"] + 1, last["seconds"]
 
 
 def run_lock(out: Path, slug: str) -> AbstractContextManager[bool]:

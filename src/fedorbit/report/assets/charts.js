@@ -8,9 +8,16 @@ const MARKS_PER_CURVE = 8;
 const colourClass = (index) => `c${index % COLOURS}`;
 const markClass = (index) => MARKS[index % MARKS.length];
 
+// A style is set as such: where a page may have none inline, an attribute would be refused.
+function setAll(element, attributes) {
+  const { style, ...others } = attributes;
+  if (style) element.style.cssText = style;
+  for (const [key, value] of Object.entries(others)) element.setAttribute(key, value);
+}
+
 function make(name, attributes = {}, parent = null, text = null) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  setAll(element, attributes);
   if (text !== null) element.textContent = text;
   if (parent) parent.append(element);
   return element;
@@ -18,7 +25,7 @@ function make(name, attributes = {}, parent = null, text = null) {
 
 function html(name, attributes = {}, parent = null, text = null) {
   const element = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  setAll(element, attributes);
   if (text !== null) element.textContent = text;
   if (parent) parent.append(element);
   return element;

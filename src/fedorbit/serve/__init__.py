@@ -1,0 +1,1 @@
+"""`fedorbit serve`: runs on a page that is live, read from their folders and never written to."""

@@ -1,0 +1,300 @@
+"""The live page in a real browser, with a server in another process.
+
+A screenshot of each look lands in pytest's output folder, or in FEDORBIT_SCREENSHOTS if that is set.
+"""
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote, urljoin
+
+import pytest
+
+from fedorbit.config import load_config
+from tests.patience import PATIENCE_S, wait_until
+from tests.report import run_folders as by_hand
+from tests.report.test_browser import CHROMIUM
+from tests.report.test_browser import FLAGS as REPORT_FLAGS
+from tests.serve.command import Served, serving
+from tests.serve.run_folders import add_rounds, write_run
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytest.importorskip("starlette", reason="the extra serve is not installed")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no chromium on this machine; scripts/install-chromium.sh installs it"
+)
+FLAGS = [flag for flag in REPORT_FLAGS if flag != "--disable-gpu"]
+SOFTWARE = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+class Opened:
+    """A page in a browser, with everything that it said and asked for."""
+
+    def __init__(
+        self, browser, served: Served, target: str, width: int = 1200, scheme: str = "light"
+    ) -> None:
+        self.served = served
+        self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.page.set_default_timeout(1000 * PATIENCE_S)
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(urljoin(served.address, target))
+
+    def wait_for(self, expression: str) -> None:
+        # Not wait_for_function, whose eval inside of the page the page's policy refuses.
+        wait_until(lambda: self.page.evaluate(expression))
+
+    def is_fine(self) -> bool:
+        """Whether nothing was refused or failed, and nothing was asked of anybody else."""
+        assert self.complaints == []
+        assert all(url.startswith(self.served.address) for url in self.requests)
+        return True
+
+    def save(self, tmp_path: Path, name: str) -> None:
+        folder = Path(os.environ.get("FEDORBIT_SCREENSHOTS", tmp_path))
+        self.page.screenshot(path=folder / f"serve-{name}.png")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    with playwright.sync_playwright() as driver:
+        launched = driver.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *SOFTWARE])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("served")
+    for name, accuracy in (("first", 50.0), ("second", 60.0)):
+        seed = int(name == "second")
+        run = write_run(root / name, ("fedavg", "fedorbit"), seed=seed)
+        add_rounds(run, [accuracy, accuracy + 5.0])
+        add_rounds(run, [accuracy + 8.0, accuracy + 9.0], "fedorbit")
+    by_hand.write_run(root / EVIL, {EVIL: 30.0}, setting=by_hand.world(station=EVIL))
+    shell = load_config("starlink-shell1").model_dump(mode="json")
+    run = write_run(
+        root / "shell",
+        constellation=shell["constellation"],
+        stations=shell["stations"],
+        network={"isl": "line-of-sight", "max_range_km": 2000.0, "terminals": 4},
+    )
+    add_rounds(run, [30.0, 45.0, 60.0], orbits=72)
+    return root
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path) -> Iterator[Served]:
+    with serving(folder) as found:
+        yield found
+
+
+def test_ticked_runs_are_compared(browser, served: Served, tmp_path: Path) -> None:
+    opened = Opened(browser, served, "/")
+    page = opened.page
+    opened.save(tmp_path, "list")
+    for name in ("first", "second"):
+        page.get_by_label(f"Compare {name}").check()
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_url("**/runs?name=first&name=second")
+    for name in ("accuracy", "spread", "orbits", "timeline", "map", "classes", "similarity"):
+        drawn = page.locator(f'figure[data-chart="{name}"] .plot svg :is(path, rect, circle)')
+        assert drawn.count() >= 3, name
+    accuracy = page.locator('figure[data-chart="accuracy"]').first
+    assert accuracy.locator(".band").count() == 2  # two methods of two seeds
+    filled = page.locator('figure[data-chart="similarity"] rect').first
+    assert filled.evaluate("rect => getComputedStyle(rect).fill") != "rgb(0, 0, 0)"
+    assert opened.is_fine()
+    opened.save(tmp_path, "light")
+
+
+def test_a_run_is_followed_without_losing_what_was_chosen(
+    browser, served: Served, folder: Path
+) -> None:
+    run = write_run(folder / "followed", ("fedavg", "fedorbit"))
+    add_rounds(run, [40.0, 42.0])
+    add_rounds(run, [50.0], "fedorbit")
+    opened = Opened(browser, served, "/runs?name=followed")
+    page = opened.page
+    opened.wait_for("document.getElementById('live').textContent === 'live'")
+    page.locator("button.toggle", has_text="fedorbit").click()
+    details = page.locator('figure[data-chart="accuracy"] details').first
+    details.locator("summary").click()
+    assert details.locator("tbody tr").count() == 2
+    page.evaluate("window.isTheSamePage = true")
+    add_rounds(run, [90.0, 92.0])
+    opened.wait_for(
+        "document.querySelectorAll('figure[data-chart=accuracy] tbody tr').length === 4"
+    )
+    assert page.evaluate("window.isTheSamePage") is True
+    assert (
+        "66.0" in page.locator('#headline tr[data-series="fedavg"]').inner_text()
+    )  # of 40, 42, 90, 92
+    assert page.locator('figure[data-chart="accuracy"] g[data-series]').count() == 1
+    assert details.get_attribute("open") is not None
+    assert opened.is_fine()
+
+
+def test_a_run_without_rounds_appears_once_it_has_one(
+    browser, served: Served, folder: Path
+) -> None:
+    run = write_run(folder / "waiting")
+    opened = Opened(browser, served, "/runs?name=waiting")
+    assert "no round is recorded yet" in opened.page.get_by_role("alert").inner_text()
+    add_rounds(run, [40.0])
+    opened.page.locator('figure[data-chart="accuracy"] svg').first.wait_for()
+    # The browser itself reports the first answer, 409.
+    assert [text for text in opened.complaints if "409" not in text] == []
+
+
+def test_the_list_takes_in_new_runs(browser, served: Served, folder: Path) -> None:
+    opened = Opened(browser, served, "/")
+    opened.page.get_by_label("Compare first").check()
+    write_run(folder / "another")
+    opened.page.get_by_label("Compare another").wait_for()
+    assert opened.page.get_by_label("Compare first").is_checked()
+    assert opened.is_fine()
+
+
+def test_a_globe_of_1584_satellites(browser, served: Served, folder: Path, tmp_path: Path) -> None:
+    """All satellites and five stations are drawn, and as many links as the plan has at a moment."""
+    opened = Opened(browser, served, "/globe?name=shell")
+    page = opened.page
+    plan = json.loads((folder / "shell" / "world.json").read_text())["contacts"]
+
+    def links_at(time_s: float) -> int:
+        ends = zip(plan["begin_s"], plan["end_s"], strict=True)
+        return sum(begin <= time_s < end for begin, end in ends)
+
+    canvas = page.locator("#globe")
+    opened.wait_for("document.getElementById('globe').dataset.points === '1589'")
+    assert canvas.get_attribute("data-lines") == str(links_at(0.0))
+    assert "Mean accuracy of orbits: not known yet" in page.locator("#state").inner_text()
+    before = canvas.screenshot()
+    page.locator("#time").fill("1110")
+    opened.wait_for("document.getElementById('state').textContent.startsWith('Round 3')")
+    assert canvas.get_attribute("data-lines") == str(links_at(1110.0)) != str(links_at(0.0))
+    assert "0 h 18 min" in page.locator("#state").inner_text()
+    assert "Mean accuracy of orbits: 60.0 %" in page.locator("#state").inner_text()
+    assert len(_colours(before)) > 20  # land, sea, links, satellites
+    orange = {
+        colour for colour in _colours(canvas.screenshot()) if colour[0] > 200 and colour[2] < 120
+    }
+    assert orange  # orbits that are better than others
+    assert not {colour for colour in _colours(before) if colour[0] > 200 and colour[2] < 120}
+    assert opened.is_fine()
+    opened.save(tmp_path, "globe")
+
+
+def test_a_satellite_that_is_pointed_at_is_named(browser, served: Served) -> None:
+    opened = Opened(browser, served, "/globe?name=shell")
+    opened.wait_for("document.getElementById('globe').dataset.points === '1589'")
+    about = json.loads(served.ask("/globe/about?name=shell")[2])
+    opened.page.locator("#time").fill("1110")
+    opened.wait_for("document.getElementById('state').textContent.startsWith('Round 3')")
+    box, label = opened.page.locator("#globe").bounding_box(), opened.page.locator("#label")
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    named = set()
+    for step in range(-20, 20):
+        opened.page.mouse.move(x + 8 * step, y)
+        if label.is_visible():
+            named.add(label.inner_text())
+    assert named
+    for text in named:  # orbits are from 50 % to 70 %
+        name, orbit, accuracy = re.fullmatch(r"(.+), orbit (\d+): (.+) %", text).groups()
+        assert about["orbit_of_satellite"][about["satellites"].index(name)] == int(orbit)
+        assert float(accuracy) == pytest.approx(50.0 + 20.0 * int(orbit) / 71, abs=0.051)
+    assert opened.is_fine()
+
+
+def _colours(png: bytes) -> set[tuple[int, ...]]:
+    from io import BytesIO
+
+    from PIL import Image
+
+    with Image.open(BytesIO(png)) as image:
+        return {colour for _, colour in image.convert("RGB").getcolors(1 << 24)}
+
+
+def test_a_globe_plays_and_turns(browser, served: Served) -> None:
+    opened = Opened(browser, served, "/globe?name=first")
+    page = opened.page
+    opened.wait_for("document.getElementById('globe').dataset.points === '13'")
+    canvas = page.locator("#globe")
+    before = canvas.screenshot()
+    canvas.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("+")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert canvas.screenshot() != before
+    page.locator("#speed").select_option("900")
+    page.locator("#play").click()
+    opened.wait_for("Number(document.getElementById('time').value) > 300")
+    page.locator("#play").click()
+    assert page.locator("#play").inner_text() == "Play"
+    assert opened.is_fine()
+
+
+def test_a_globe_follows_its_run(browser, served: Served, folder: Path) -> None:
+    run = write_run(folder / "in-space")
+    add_rounds(run, [40.0])
+    opened = Opened(browser, served, "/globe?name=in-space")
+    opened.wait_for("document.getElementById('globe').dataset.points === '13'")
+    opened.page.locator("#follow").check()
+    opened.wait_for("document.getElementById('time').value === '300'")
+    add_rounds(run, [50.0, 70.0])
+    opened.wait_for("document.getElementById('time').value === '900'")
+    opened.wait_for("document.getElementById('state').textContent.includes('70.0 %')")
+    assert opened.is_fine()
+
+
+@pytest.mark.parametrize("target", ["/", f"/runs?name={quote(EVIL)}"])
+def test_a_strangers_names_do_nothing(browser, served: Served, target: str) -> None:
+    opened = Opened(browser, served, target)
+    assert EVIL in opened.page.locator("main").inner_text()
+    assert opened.page.locator("img").count() == 0
+    assert opened.is_fine()
+
+
+@pytest.mark.parametrize("target", ["/", "/runs?name=first", "/globe?name=first"])
+def test_a_phone_needs_no_sideways_scrolling(
+    browser, served: Served, target: str, tmp_path: Path
+) -> None:
+    opened = Opened(browser, served, target, width=360)
+    opened.wait_for("document.getElementById('live').textContent === 'live'")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") == 360
+    opened.save(tmp_path, f"phone{target.split('?')[0].replace('/', '-')}")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "colour"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(18, 23, 29)")]
+)
+def test_light_and_dark(browser, served: Served, scheme: str, colour: str, tmp_path: Path) -> None:
+    opened = Opened(browser, served, "/runs?name=first&name=second", scheme=scheme)
+    assert opened.page.evaluate("getComputedStyle(document.body).backgroundColor") == colour
+    opened.save(tmp_path, scheme)
+
+
+def test_without_webgl_there_is_a_sentence(browser, served: Served) -> None:
+    plain = browser.browser_type.launch(
+        executable_path=CHROMIUM, args=[*FLAGS, "--disable-3d-apis"]
+    )
+    opened = Opened(plain, served, "/globe?name=first")
+    opened.wait_for("document.getElementById('state').textContent.includes('no WebGL')")
+    plain.close()
+
+
+def test_a_page_notices_that_its_server_has_ended(browser, folder: Path) -> None:
+    with serving(folder) as served:
+        opened = Opened(browser, served, "/")
+        opened.wait_for("document.getElementById('live').textContent === 'live'")
+        assert served.stop(signal.SIGINT)[0] == 0
+        opened.wait_for("document.getElementById('live').textContent.startsWith('no connection')")
