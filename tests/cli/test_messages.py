@@ -212,7 +212,10 @@ sys.meta_path.insert(0, CtrlC())
     [
         ("study run x --jobs 0", "Invalid value for '--jobs' / '-j': must be at least 1"),
         ("orbits --contacts x", "Invalid value for '--contacts': must be an integer"),
-        ("run --track x", "Invalid value for '--track': 'x' is not one of 'tensorboard', 'mlflow', 'wandb'"),
+        (
+            "run --track x",
+            "Invalid value for '--track': 'x' is not one of 'tensorboard', 'mlflow', 'wandb'",
+        ),
     ],
 )
 def test_options_with_wrong_values(fedorbit, arguments: str, sentence: str) -> None:
