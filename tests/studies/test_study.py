@@ -299,7 +299,7 @@ def test_a_base_file_lies_beside_the_study(tmp_path: Path, monkeypatch: pytest.M
         ("[common]\nmethods.fedorbit.kappa = [-1.0]", "kappa must be at least 0"),
         ("[resources]\ncpus = 0", "resources.cpus must be at least 1 and at most 1024, got 0"),
         ("[published.a.b]\nc = [1.0]", "a.b.c must be [accuracy, spread]"),
-        ("base = 'papr'", "papr does not exist"),
+        ("base = 'papr'", "base must be a preset or a file beside the study, got 'papr'"),
         ("title =", "not valid TOML"),
     ],
 )  # fmt: skip
