@@ -96,7 +96,7 @@ def load_study(
     text, where, folder, default_name = _read(source)
     file = _parse(text, where)
     name = file.name or default_name
-    file = file.model_copy(update={"name": name, "base": _anchored(file.base, folder)})
+    file = file.model_copy(update={"name": name, "base": _anchored(file.base, folder, where)})
     if quick and not file.is_quick:
         file = _quick(file)
     file = _overridden(file, overrides, seeds)
@@ -200,14 +200,14 @@ def _parse(text: str, where: str) -> StudyFile:
         raise ConfigError(f"{where} is not valid TOML: {error}") from None
 
 
-def _anchored(base: str, folder: Path) -> str:
+def _anchored(base: str, folder: Path, where: str) -> str:
     """Read a base file as relative to the study's; absolute, since the study will be copied."""
     if base in preset_names():
         return base
     path = (folder / base).resolve()
     if not path.is_file():
         raise ConfigError(
-            f"base must be a preset or a file beside the study, got {base!r}; presets are "
+            f"{where}: base must be a preset or a file beside the study, got {base!r}; presets are "
             f"{', '.join(preset_names())}"
         )
     return str(path)
