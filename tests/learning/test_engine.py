@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedorbit.learning.engine import LocalEngine
-from fedorbit.learning.jobs import LocalJob, Trained, TrainingData
+from fedorbit.learning.jobs import LocalJob, Seen, Trained, TrainingData
 
 
 class Recorder:
@@ -20,7 +20,7 @@ class Recorder:
         self.lock = threading.Lock()
         self.fail_on: int | None = None
 
-    def train(self, job: LocalJob, order: np.ndarray) -> Trained:
+    def train(self, job: LocalJob, order: np.ndarray, seen: Seen) -> Trained:
         with self.lock:
             self.started.append(job.satellite)
             self.threads.add(threading.get_ident())
@@ -29,7 +29,7 @@ class Recorder:
         time.sleep(0.002)
         return Trained(job.start + order.size, len(order))
 
-    def evaluate(self, model: np.ndarray, samples: np.ndarray) -> tuple[int, float]:
+    def evaluate(self, model: np.ndarray, samples: np.ndarray, _: None) -> tuple[int, float]:
         return len(samples), float(model.sum())
 
     def cancel(self) -> None:

@@ -40,5 +40,5 @@ def test_the_backend_trains_the_type_of_the_images():
 def test_the_kernel_itself_says_what_it_takes():
     assert resolve_backend("auto", "lenet", "cpu", SHAPE, np.dtype(np.uint8)) == "kernel"
     assert resolve_backend("auto", "lenet", "cpu", SHAPE, np.dtype(np.complex64)) == "torch"
-    with pytest.raises(ModelError, match=r"cannot be used: images must be uint8 .*, got complex64"):
+    with pytest.raises(ModelError, match=r"cannot be used: images must be .*, got complex64"):
         resolve_backend("kernel", "lenet", "cpu", SHAPE, np.dtype(np.complex64))

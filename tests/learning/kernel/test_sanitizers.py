@@ -20,11 +20,11 @@ DRIVER = r"""
 
 /* Buffers have exactly the size that the binding promises, so that any read past an end is seen. */
 static void run(int32_t height, int32_t width, int32_t channels, int32_t classes, int64_t samples,
-                int64_t batch, int32_t bytes) {
+                int64_t batch, int32_t kind) {
     const LenetInput in = {height, width, channels, classes};
     const size_t n = (size_t)lenet_parameters(&in);
     const size_t values = (size_t)samples * height * width * channels;
-    void *images = malloc(values * (bytes ? 1 : sizeof(float)));
+    void *images = malloc(values * (size_t)bytes_of(kind));
     int64_t *labels = malloc((size_t)samples * sizeof *labels);
     int64_t *order = malloc(2 * (size_t)samples * sizeof *order);
     float *scale = malloc((size_t)channels * sizeof(float));
@@ -33,15 +33,25 @@ static void run(int32_t height, int32_t width, int32_t channels, int32_t classes
     uint32_t seed = 1;
 #define NEXT ((seed = seed * 1664525u + 1013904223u) >> 8)
     for (size_t i = 0; i < values; i++)
-        if (bytes) ((uint8_t *)images)[i] = (uint8_t)NEXT;
+        if (kind == BYTES) ((uint8_t *)images)[i] = (uint8_t)NEXT;
+        else if (kind == WORDS) ((uint16_t *)images)[i] = (uint16_t)(NEXT % 256);
         else ((float *)images)[i] = (float)(NEXT % 256);
     for (int64_t i = 0; i < samples; i++) labels[i] = NEXT % (uint32_t)classes;
     for (int64_t i = 0; i < 2 * samples; i++) order[i] = NEXT % (uint32_t)samples;
     for (int32_t c = 0; c < channels; c++) scale[c] = 0.01f, shift[c] = -1.0f;
     for (size_t i = 0; i < n; i++) w[i] = v[i] = ((float)(NEXT % 2000) - 1000) * 1e-4f;
-    const LenetData data = {images, bytes, labels, scale, shift};
+    float *offset = malloc((size_t)classes * sizeof(float));
+    for (int32_t c = 0; c < classes; c++) offset[c] = -0.1f * (float)c;
+    const LenetData data = {images, kind, labels, scale, shift, offset};
     int32_t cancel = 0;
-    const LenetSchedule plan = {order, 2, samples, batch, 0.01f, 0.9f, 1e-4f, 1.0f, &cancel};
+    int8_t *views = malloc(2 * (size_t)samples * VIEW);
+    for (int64_t i = 0; i < 2 * samples; i++) {
+        views[i * VIEW + ORIENTATION] = (int8_t)(NEXT % (height == width ? 8 : 4));
+        views[i * VIEW + ROWS_ON] = (int8_t)((int)(NEXT % 255) - 127);
+        views[i * VIEW + COLUMNS_ON] = (int8_t)((int)(NEXT % 9) - 4);
+    }
+    const LenetSchedule plan = {order, views, 2, samples, batch, 0.01f, 0.9f, 1e-4f, 1.0f,
+                                &cancel};
     const size_t needed = (size_t)lenet_workspace_bytes(&in, batch);
     LenetMemory memory = {aligned_alloc(64, needed), NULL};
     memset(memory.workspace, 0, needed);
@@ -80,7 +90,7 @@ static void run(int32_t height, int32_t width, int32_t channels, int32_t classes
     status |= lenet_gradient(&in, &data, &memory, &plan, w, v, &loss);
     printf("%d x %d x %d: %d %f\n", height, width, channels, status, loss);
     free(memory.workspace), free(memory.scratch), free(images), free(labels), free(order);
-    free(scale), free(shift), free(w), free(v), free(mask), free(moving);
+    free(offset), free(views), free(scale), free(shift), free(w), free(v), free(mask), free(moving);
     if (status || loss != loss) exit(1);
 }
 
@@ -91,6 +101,8 @@ int main(void) {
     run(68, 20, 4, 2, 3, 2, 1);
     run(32, 32, 3, 45, 5, 4, 1);
     run(18, 19, 17, 3, 3, 2, 0);
+    run(20, 20, 13, 3, 5, 2, 2);
+    run(19, 33, 1, 3, 5, 2, 2);
     run(16, 17, 32, 3, 2, 2, 1);
     run(16, 16, 1, 9, 70, 70, 1);
     return 0;
