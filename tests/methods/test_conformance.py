@@ -227,6 +227,7 @@ class TestAlanineOfSatellites(MethodConformance):
 class TestRendezvous(MethodConformance):
     method = Rendezvous(epochs=1, every=1, mates=2)
     uses_ground = False
+    sends_by_routes_alone = True
 
 
 class TestAPFLByTorch(MethodConformance):

@@ -35,7 +35,8 @@ Positions are known in advance, so every satellite finds the matching by itself,
 classes are known as they are to FedOrbit. A meeting is one model each way. Satellites in view of
 stations at the same time can meet through these; links within orbits count where they are assumed,
 and any two can meet with ideal links. The first active satellite of an orbit keeps the newest model
-that it has of each of the others (5); the orbit uses the mean of these and its own.
+that it has of each of the others (5); the orbit uses the mean of these and its own. Routes of (5)
+are those as flown, and know of losses to come.
 """
 
 from itertools import combinations
