@@ -33,16 +33,16 @@ class Clock:
         self.train_s = self.evaluate_s = 0.0
         self.samples = 0
 
-    def train(self, job: LocalJob, order: Any) -> Trained:
+    def train(self, job: LocalJob, order: Any, seen: Any) -> Trained:
         since = time.thread_time()
-        trained = self.trainer.train(job, order)
+        trained = self.trainer.train(job, order, seen)
         self.train_s += time.thread_time() - since
         self.samples += order.size
         return trained
 
-    def evaluate(self, model: Any, samples: Any) -> tuple[int, float]:
+    def evaluate(self, model: Any, samples: Any, offset: Any) -> tuple[int, float]:
         since = time.thread_time()
-        result = self.trainer.evaluate(model, samples)
+        result = self.trainer.evaluate(model, samples, offset)
         self.evaluate_s += time.thread_time() - since
         return result
 

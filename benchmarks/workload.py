@@ -7,7 +7,7 @@ same code for everybody, and what differs is who trains and evaluates, and how j
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,7 +140,7 @@ class WaveEngine:
         return results
 
     def evaluate(
-        self, models: list[Vector], samples: list[NDArray[np.int64]]
+        self, models: list[Vector], samples: list[NDArray[np.int64]], offsets: Sequence[Any] = ()
     ) -> list[tuple[int, float]]:
         orbits = [self._orbit[id(part)] for part in samples]
         return self.evaluate_orbits(dict(zip(orbits, models, strict=True)))

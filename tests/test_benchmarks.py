@@ -9,6 +9,7 @@ from typing import Any
 import against_flower
 import dataloader_loop
 import engine_choice
+import globe
 import growth
 import kernel_speed
 import links_scale
@@ -20,6 +21,7 @@ import per_method
 import pytest
 import ray_overhead
 import torch
+import training_settings
 import workload
 
 from fedorbit.config import load_config
@@ -118,6 +120,20 @@ def test_kernel_speed(capsys, monkeypatch) -> None:
         monkeypatch.setattr(kernel_speed, name, value)
     kernel_speed.main(1)
     assert "tiny" in capsys.readouterr().out
+
+
+def test_training_settings(capsys, monkeypatch) -> None:
+    monkeypatch.setattr(kernel_speed, "SAMPLES", 8)
+    monkeypatch.setattr(training_settings, "SHAPES", {"tiny": (16, 1, 3)})
+    training_settings.main(1)
+    assert "orientations" in capsys.readouterr().out
+
+
+def test_globe_needs_an_address(capsys, monkeypatch) -> None:
+    monkeypatch.setattr("sys.argv", ["globe.py"])
+    with pytest.raises(SystemExit):
+        globe.main()
+    assert "required" in capsys.readouterr().err
 
 
 def test_loop_overhead(capsys, monkeypatch) -> None:

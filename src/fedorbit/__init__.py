@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from fedorbit.api import RunResult, load_run, resume, run
     from fedorbit.config import Config, load_config
+    from fedorbit.data.from_python import prepare
     from fedorbit.errors import FedOrbitError
     from fedorbit.methods import Method
     from fedorbit.simulation.classifier import Classifier

@@ -402,9 +402,9 @@ def test_models_that_did_not_change_are_not_evaluated_again(tmp_path: Path, monk
     evaluated = []
     original = LocalEngine.evaluate
 
-    def counting(self, models, samples):
+    def counting(self, models, samples, offsets):
         evaluated.append(len(models))
-        return original(self, models, samples)
+        return original(self, models, samples, offsets)
 
     monkeypatch.setattr(LocalEngine, "evaluate", counting)
     result = fo.run(small(run={"method": "fedavg"}), tmp_path / "run")
