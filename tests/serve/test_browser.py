@@ -270,7 +270,7 @@ def test_a_phone_needs_no_sideways_scrolling(
 ) -> None:
     opened = Opened(browser, served, target, width=360)
     opened.wait_for("document.getElementById('live').textContent === 'live'")
-    assert opened.page.evaluate("document.documentElement.scrollWidth") == 360
+    opened.wait_for("document.documentElement.scrollWidth === 360")
     opened.save(tmp_path, f"phone{target.split('?')[0].replace('/', '-')}")
 
 
