@@ -51,7 +51,7 @@ def imported(file: Path) -> set[str]:
 
 PACKAGES = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
 ON_TOP = {
-    "__init__": {"config", "methods", "simulation"},
+    "__init__": {"config", "data", "methods", "simulation"},
     "api": {"config", "report", "simulation"},
     "build": {"config", "data", "orbits"},
     "diagnosis": {"config", "data", "learning", "studies", "simulation"},
