@@ -387,3 +387,7 @@ def test_assumed_links_are_causal_ones_and_counted_where_they_do_not_exist() -> 
             Local().round(Local().start(fleet), fleet.at(0))
             assert (models_of(fleet)[3] > 0) == unlinked
             assert (models_of(fleet)[2] > 0) == (not unlinked)
+            before = models_of(fleet)[2:]
+            fleet.at(1).send(0, 1, fleet.initial_model())
+            after = models_of(fleet)[2:]
+            assert (after[0] - before[0], after[1] - before[1]) == (not unlinked, unlinked)

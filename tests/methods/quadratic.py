@@ -67,6 +67,7 @@ def quadratic_fleet(
     epochs: int = 1,
     rate: float = 0.1,
     momentum: float = 0.0,
+    orbit_momentum: float = 0.0,
     batch: int = 1,
     clip_norm: float = 0.0,
     weight_decay: float = 0.0,
@@ -78,7 +79,7 @@ def quadratic_fleet(
     links: Links = "ideal",
     routed: bool = False,
 ) -> Iterator[Fleet]:
-    """Lend a fleet; all satellites are in one orbit that is always in view unless said.
+    """Yield a fleet; all satellites are in one orbit that is always in view unless said.
 
     A round takes a second. `contacts`: of single satellites, in place of `visible`; whole rounds
     `[slot, satellite, server]`, or a plan.
@@ -118,7 +119,7 @@ def quadratic_fleet(
             contacts=plan,
             activity=Activity.always(len(h)),
             tau_max=rounds,
-            plan=TrainingPlan(epochs, intra_rounds, rate, 1.0, batch, momentum),
+            plan=TrainingPlan(epochs, intra_rounds, rate, 1.0, batch, momentum, orbit_momentum),
             links=links,
             round_s=1.0,
             hardware=hardware,
@@ -134,7 +135,7 @@ def quadratic_fleet(
 def paired_orbits(
     m: Floats, visible: Sequence[Sequence[int]], *, routed: bool, **settings: Any
 ) -> Iterator[Fleet]:
-    """Lend a fleet of orbits of two satellites, of which the first alone meets the ground.
+    """Yield a fleet of orbits of two satellites, of which the first alone meets the ground.
 
     It does so within the slots in which its orbit is visible. Mates are linked in every fifth slot,
     orbit by orbit. With `routed` these links are all that they have, otherwise they always reach

@@ -1,5 +1,7 @@
 """FedNova: worked by hand, its identities, and what it is for."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -68,6 +70,19 @@ def test_several_intra_orbit_rounds_add_their_steps_up() -> None:
     """One satellite: every round is plain SGD, so the global model is where it ends."""
     with quadratic_fleet([1], [[1]], momentum=0.9, intra_rounds=3) as fleet:
         assert play_on(fleet, FedNova(), 1)["global"][0] == pytest.approx(1 - 0.9**3, rel=1e-5)
+
+
+def test_the_momentum_of_orbits_is_part_of_the_normaliser() -> None:
+    """Slopes of -1 and 1, the second orbit in view from the second round on.
+
+    0.1 after the first. Then the first orbit moves by 0.1 + 0.5 * 0.1 in 1.5 steps, the second by
+    -0.1 in one: they cancel.
+    """
+    views: dict[str, Any] = {"orbit_of": [0, 1], "visible": [[1, 0], [1, 1]], "rounds": 2}
+    for method, expected in ((FedNova(), 0.1), (FedAvg(), 0.125)):
+        with quadratic_fleet([1e-6] * 2, [[1e6], [-1e6]], orbit_momentum=0.5, **views) as fleet:
+            w = play_on(fleet, method, 2)["global"][0]
+        assert w == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_pull_is_part_of_the_normaliser() -> None:

@@ -124,12 +124,7 @@ class Fleet:
         """What the method has noted since the last record."""
         self.momentum = OrbitMomentum(plan.orbit_momentum)
         """Of orbits, over their intra-orbit rounds."""
-        self.unlinked_orbits = frozenset(unlinked_orbits)
         self.sample_bytes, self.moves = sample_bytes, tuple(moves)
-        for move in self.moves:
-            ends = orbit_of_satellite[[move.source, move.target]].tolist()
-            linked = ends[0] != ends[1] or ends[0] not in self.unlinked_orbits
-            self.ledger.book("isl", sample_bytes * move.total, linked)
         self.topology = Topology(
             contacts,
             orbit_of_satellite,
@@ -137,9 +132,13 @@ class Fleet:
             len(visible),
             round_s,
             assumed_isl=not routed,
+            unlinked_orbits=unlinked_orbits,
             server_groups=server_groups,
             geometry=geometry,
         )
+        for move in self.moves:
+            linked = self.topology.exists(move.source, move.target)
+            self.ledger.book("isl", sample_bytes * move.total, linked)
         isl_mbps = isl_mbps if routed else None
         self.network = Network(
             self.topology,

@@ -304,7 +304,7 @@ class Network:
             if left_s <= need_s * ROUNDING:
                 for key, seconds in use.items():
                     taken[key] = taken.get(key, 0.0) + seconds
-                return Hop(source, target, slot, linked=True)
+                return Hop(source, target, slot, linked=self.topology.exists(source, target))
         if wait:
             return None
         why, remedy = "they have no link", "look for one with now.satellites_of, or send"

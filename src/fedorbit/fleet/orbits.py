@@ -293,7 +293,7 @@ class OrbitTier:
             cycle = self.fleet.aggregations.cycle(self.t, orbit)
             cycle.add_to_last(self.satellites(orbit), values)
             return
-        others, linked = self._others(orbit), orbit not in self.fleet.unlinked_orbits
+        others, linked = self._others(orbit), orbit not in self.fleet.topology.unlinked_orbits
         self.fleet.ledger.book("isl", BYTES_PER_PARAMETER * 2 * others * values, linked)
         if self.fleet.onboard is not None:
             self.fleet.onboard.exchange(orbit, values, others)

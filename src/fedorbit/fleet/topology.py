@@ -7,7 +7,7 @@ the paper; otherwise only their contacts count. Servers have one over the ground
 each other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -37,10 +37,13 @@ class Topology:
         slots: int,
         slot_s: float,
         assumed_isl: bool = True,
+        unlinked_orbits: Collection[int] = (),
         server_groups: Sequence[int] | None = None,
         geometry: ContactPlan | None = None,
     ) -> None:
         """`contacts`: of active satellites only. `assumed_isl`: those of an orbit need none.
+
+        `unlinked_orbits`: those whose links are assumed and do not exist.
 
         `server_groups`: servers with the same number are linked; all unless given. `geometry`:
         contacts of all satellites whatever happens to them; as `contacts` unless given.
@@ -51,7 +54,7 @@ class Topology:
         self._contacts, self._geometry = contacts, geometry or contacts
         self._orbit_of_satellite = orbit_of_satellite
         self._activity = activity
-        self._assumed_isl = assumed_isl
+        self._assumed_isl, self.unlinked_orbits = assumed_isl, frozenset(unlinked_orbits)
 
     # --- Nodes ----------------------------------------------------------------------------------
 
@@ -74,6 +77,11 @@ class Topology:
         if self.is_server(source):
             return None if self.is_server(target) else "from_ground"
         return "to_ground" if self.is_server(target) else "isl"
+
+    def exists(self, source: int, target: int) -> bool:
+        """Return whether a link between two nodes, where there is one, is more than assumed."""
+        orbit = self.orbit_of(source)
+        return orbit != self.orbit_of(target) or orbit not in self.unlinked_orbits
 
     def require_satellite(self, node: int) -> None:
         """Refuse the number of something else."""

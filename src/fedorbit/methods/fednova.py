@@ -21,6 +21,7 @@ results come late. Steps differ even at equal epochs, since samples do.
 Departures: `mu` adds FedProx's pull, here toward the start of each intra-orbit round and before the
 momentum; a_k accounts for it. tau_eff is sum p_k a_k also then. Weight decay counts as gradient.
 Statistics such as BatchNorm's are averaged by samples.
+With `training.orbit_momentum` A_l has the same momentum, as the length of what the orbit moves by.
 Satellites without steps, for want of time or power, have no share. eta A_l travels with the model,
 as one value more. Where aggregations take several rounds (physical links), orbits whose result is
 under way count with w, and with the eta A_l that they sent last.
@@ -49,6 +50,9 @@ from fedorbit.methods.steps import (
     train_orbit,
     with_statistics,
 )
+
+LENGTH = 1
+"""Purpose under which an orbit's momentum has that of A_l; models have 0."""
 
 
 class FedNova(FedAvg):
@@ -104,7 +108,9 @@ class FedNova(FedAvg):
             anchor, a = normalised_mean(start, models, steps, samples)
             if now.fleet.layout.buffers:
                 anchor = with_statistics(now, anchor, mean_by_samples(now, orbit, start, trained))
-            total += a
+            if a:
+                lengths = np.zeros(1), np.array([a])
+                total += float(now.fleet.momentum.moved(orbit, LENGTH, *lengths)[0])
             trained_samples = max(trained_samples, int(samples[steps > 0].sum()))
             return anchor
 
