@@ -57,7 +57,7 @@ COMMANDS = {
     "doctor": "Check the installation: backend, hardware, extras, datasets.",
     "data": "Fetch, prepare and inspect images; deal them to satellites.",
     "study": "Run studies: grids of runs, and their tables.",
-    "config": "See presets and settings.",
+    "config": "List presets; print settings.",
 }
 """The command of each module here, in the help's order: none is imported before it is called."""
 

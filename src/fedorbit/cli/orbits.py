@@ -123,7 +123,7 @@ def orbits(
 
     fedorbit orbits --plan plan.csv  [dim]a run takes it with -o schedule.plan=plan.csv[/dim]
 
-    fedorbit orbits paper --links  [dim]which satellites see each other, how long news takes[/dim]
+    fedorbit orbits paper --links  [dim]which satellites see each other, and delays[/dim]
 
     fedorbit orbits --czml fleet.czml  [dim]open it in Cesium[/dim]
 
