@@ -30,7 +30,7 @@ WORDING = {
     "Input should be a valid number, unable to parse string as a number": "must be a number",
     "Input should be ": "must be ",
 }
-"""How pydantic says what is wrong with an option, and how this program does."""
+"""Messages of pydantic about an option, and those of this program."""
 
 app = App(
     name="fedorbit",

@@ -42,7 +42,7 @@ NAMES = {
 
 @dataclass(frozen=True, eq=False)
 class News:
-    """How long messages take from begins of rounds: by contacts with servers, and with links."""
+    """Delays of messages from begins of rounds: by contacts with servers, and with links."""
 
     starts_s: Floats
     rounds: int
@@ -63,7 +63,7 @@ class News:
 
 @dataclass(frozen=True, eq=False)
 class Linked:
-    """What is said about links between satellites."""
+    """Facts about links between satellites that are printed."""
 
     rings: list[Ring]
     max_range_km: float | None

@@ -183,7 +183,7 @@ def _print_clip(shown: Clip) -> None:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What is shown: a constellation, its places and its contact plan."""
+    """A constellation, its places and its contact plan, to be shown."""
 
     constellation: Constellation
     places: tuple[Place, ...]

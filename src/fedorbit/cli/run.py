@@ -101,8 +101,8 @@ def run(
 ) -> None:
     """Train a constellation and compare methods.
 
-    Without CONFIG it is the quickstart. Ctrl-C stops a run and keeps what it has; --resume continues
-    it to the same result. Settings of execution, such as the number of threads, may differ then.
+    Without CONFIG it is the quickstart. Ctrl-C stops a run and keeps what it has; --resume
+    continues it to the same result. Settings of execution, such as threads, may differ then.
 
     [bold]Examples[/bold]
 

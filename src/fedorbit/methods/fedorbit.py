@@ -93,7 +93,7 @@ class FedOrbit(EffortSchedule, Method):
         }
 
     def _late_state(self, fleet: Fleet, everywhere: Vector) -> State:
-        """What orbits need whose results come after a meeting: over physical links alone."""
+        """Return the state of orbits whose results come after a meeting; physical links alone."""
         orbits = fleet.orbits if fleet.aggregations is not None else 0
         return {
             "trained": everywhere[:orbits].copy(),

@@ -43,7 +43,7 @@ Packet = dict[str, Any]
 
 @dataclass(frozen=True)
 class Clip:
-    """What part of a schedule a document shows."""
+    """Part of a schedule that a document shows."""
 
     duration_s: float
     step_s: int

@@ -44,7 +44,7 @@ and the levels are as far apart as so many of their spreads, and as this part of
 
 @dataclass(frozen=True, eq=False)
 class Elements:
-    """What decides in which orbit a satellite is, at one moment; an entry for each satellite."""
+    """Elements by which satellites are grouped into orbits, at one moment; one entry each."""
 
     inclination_deg: Floats
     altitude_km: Floats

@@ -1,4 +1,4 @@
-"""How often each satellite flies over a place: how often its swath comes to cover it.
+"""Overflights of a place by each satellite: how often its swath comes to cover it.
 
 A pass counts once, when the swath reaches the place; who is covered at the start has one already.
 Between grid points the cosine of the angle between place and sub-satellite point is a parabola to

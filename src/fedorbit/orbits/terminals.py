@@ -1,4 +1,4 @@
-"""Which links a satellite makes when it has fewer terminals than partners in sight.
+"""Selection of links where a satellite has fewer terminals than partners in sight.
 
 Terminals are assigned at the points of the time grid, in order:
 

@@ -38,7 +38,7 @@ ASSETS = {
         "fedorbit.serve",
     ),
 }
-"""What the pages load, and the package it is in; there are no other files to ask for."""
+"""Files that pages load, and the package of each; no others are served."""
 
 
 class Answers:

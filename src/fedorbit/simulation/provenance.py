@@ -1,4 +1,4 @@
-"""Where a result comes from: the code, the configuration and the machine that made it."""
+"""Provenance of a result: the code, the configuration and the machine that made it."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Which process may write into a run's folder: one at a time, and none into a folder in use."""
+"""Locks of run folders: one process at a time writes into a folder, none into one in use."""
 
 import filecmp
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
 """Weights & Biases: one run there per method, online, or offline for `wandb sync` later.
 
-The run of a method is remembered in its folder, so that a resumed method goes on in the same one.
+The run of a method is remembered in its folder, so that a resumed method continues in the same one.
 Online, W&B says which step it has come to, and only later ones are logged. Offline it keeps a
 folder per start (in `WANDB_DIR`, or `./wandb`); each start logs all that is recorded, and removes
 the folders of earlier ones.
