@@ -67,7 +67,7 @@ def _torch_error() -> str:
         import torch
 
         torch.from_numpy(np.zeros(1, np.float32)).add_(1.0)  # fails if built for another NumPy
-    except Exception as error:  # a broken installation fails in any way it likes
+    except Exception as error:  # a broken installation may fail in any way
         return one_line(error, with_kind=True)
     return ""
 

@@ -78,7 +78,7 @@ def quadratic_fleet(
     links: Links = "ideal",
     routed: bool = False,
 ) -> Iterator[Fleet]:
-    """Lend a fleet; all satellites are in one orbit that is always in view unless said.
+    """Yield a fleet; all satellites are in one orbit that is always in view unless said.
 
     A round takes a second. `contacts`: of single satellites, in place of `visible`; whole rounds
     `[slot, satellite, server]`, or a plan.
@@ -134,7 +134,7 @@ def quadratic_fleet(
 def paired_orbits(
     m: Floats, visible: Sequence[Sequence[int]], *, routed: bool, **settings: Any
 ) -> Iterator[Fleet]:
-    """Lend a fleet of orbits of two satellites, of which the first alone meets the ground.
+    """Yield a fleet of orbits of two satellites, of which the first alone meets the ground.
 
     It does so within the slots in which its orbit is visible. Mates are linked in every fifth slot,
     orbit by orbit. With `routed` these links are all that they have, otherwise they always reach

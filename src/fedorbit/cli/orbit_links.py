@@ -1,4 +1,4 @@
-"""Links between satellites in `fedorbit orbits`: rings, windows, and how long news takes.
+"""Links between satellites in `fedorbit orbits`: rings, windows, and delays of messages.
 
 Whether satellites of an orbit see each other takes a moment and is always shown. Windows and
 delays take as long as the constellation is large, and are shown where links are configured.

@@ -216,7 +216,7 @@ def _service(settings: Config, view: View) -> Service:
 
 
 def _hop_times(settings: Config) -> HopTimes:
-    """Return how long a model takes over a contact; without rates it is there at once."""
+    """Return how long a model takes over a contact; without rates it arrives at once."""
     rates = settings.link_rates
     if rates is None or not is_linked(settings):
         return HopTimes()

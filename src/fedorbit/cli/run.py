@@ -229,7 +229,7 @@ class RichRunProgress:
             self._bar.update(self._task, **changes)
 
     def finished(self, summary: dict[str, Any]) -> None:
-        """All rounds are done; the table tells."""
+        """Do nothing: the table shows that all rounds are done."""
 
     def end(self) -> None:
         """The method is over or stopped."""

@@ -1,6 +1,6 @@
 """Settings of satellites as machines: speed, energy, and rates of their links.
 
-None of these tables is there by default: without them training takes no time, needs no power, and
+None of these tables is set by default: without them training takes no time, needs no power, and
 any contact is long enough for a model.
 """
 

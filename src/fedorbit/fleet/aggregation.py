@@ -115,7 +115,7 @@ class Aggregations:
         """Send something from the ground to all satellites of an orbit, from slot t on."""
         size_bytes = BYTES_PER_PARAMETER * values
         arrival_s = self.routes.carry(self.routes.ground, t * self._slot_s, members, size_bytes)
-        self._received_s[members] = arrival_s  # what was sent before is there by then
+        self._received_s[members] = arrival_s  # what was sent before has arrived by then
 
     def upload(self, t: int, orbit: int, members: Sequence[int], values: int) -> None:
         """Send what an orbit holds from one of its satellites to the ground."""

@@ -1,6 +1,6 @@
 """A constellation with data on board and servers on the ground, for the length of a run.
 
-`Fleet` knows what does not change from slot to slot. What does is behind `Fleet.at(t)`: one slot,
+`Fleet` holds what does not change from slot to slot. What does is behind `Fleet.at(t)`: one slot,
 `Now`, through which alone a method trains and moves anything. What is under way (mail, jobs begun,
 cycles of orbits, charges) and what was spent belong to the fleet, and to its part of a checkpoint.
 """

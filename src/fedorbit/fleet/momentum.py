@@ -8,7 +8,7 @@ model = y + momentum u,   u <- model - x
 
 which is u <- momentum u + (y - x) and model = x + u.
 
-Each satellite knows x and y, so that nothing has to be sent for it.
+Each satellite has x and y, so that nothing has to be sent for it.
 """
 
 import numpy as np

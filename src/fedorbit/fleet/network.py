@@ -255,7 +255,7 @@ class Network:
         return seconds <= free_s + ROUNDING_S
 
     def _further(self, t: int, server: int) -> tuple[int, ...]:
-        """Return what tells a slot's second and later superpositions at a server from the first."""
+        """Return what distinguishes a slot's later superpositions at a server from the first."""
         number = self._number(t, AIR, server)
         return (number,) if number else ()
 

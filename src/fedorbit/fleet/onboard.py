@@ -159,7 +159,7 @@ class Onboard:
         return np.flatnonzero(there & ~able & (self._samples > 0)).tolist()
 
     def ask(self, orbit: int, t: int, epochs: int) -> None:
-        """Note epochs that a method wants of an orbit's satellites in round t, times passes."""
+        """Note epochs that a method requests of an orbit's satellites in round t, times passes."""
         self.begin(t)
         self._tally.epochs_asked[orbit] += epochs
         self._tally.asked += epochs

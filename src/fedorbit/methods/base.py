@@ -67,5 +67,5 @@ class Method(BaseModel, ABC):
         return ()
 
     def facts(self, state: State, now: Now) -> dict[str, Any]:
-        """Return what the summary should tell after the last round, such as beta."""
+        """Return facts for the summary after the last round, such as beta."""
         return {}

@@ -85,7 +85,7 @@ RANGES = {
     "MEAN_MOTION_DDOT": (-math.inf, math.inf, ""),
 }
 """Least and greatest values: SGP4 takes others without a word and returns positions at random."""
-YEARS = (1957, 2056)  # an SGP4 record knows two digits of the year
+YEARS = (1957, 2056)  # an SGP4 record has two digits of the year
 
 
 @dataclass(frozen=True)

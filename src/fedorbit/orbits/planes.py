@@ -175,7 +175,7 @@ def _least(planes: list[Ints]) -> float:
 
 
 def _typical_step_deg(elements: Elements, planes: list[Ints]) -> float:
-    """Angle between neighbouring planes of a shell; infinite where there are too few to tell."""
+    """Angle between neighbouring planes of a shell; infinite where there are too few."""
     if len(planes) < 3:
         return np.inf
     middles_deg = np.sort([_middle_deg(elements.raan_deg[plane]) for plane in planes])

@@ -41,13 +41,13 @@ class RunProgress(Protocol):
     """Observer of a run."""
 
     def begin(self, method: str, rounds_done: int, rounds: int) -> None:
-        """A method starts or goes on."""
+        """Report that a method starts or continues."""
 
     def round_done(self, t: int, record: Record | None) -> None:
         """A round is over; with its record if it was evaluated."""
 
     def finished(self, summary: dict[str, Any]) -> None:
-        """All rounds are done; told again if the process dies before the summary is written."""
+        """Report that all rounds are done; again if the process dies before the summary."""
 
     def end(self) -> None:
         """The method is over or stopped."""
@@ -57,7 +57,7 @@ class SilentRunProgress:
     """Shows nothing."""
 
     def begin(self, method: str, rounds_done: int, rounds: int) -> None:
-        """A method starts or goes on."""
+        """Report that a method starts or continues."""
 
     def round_done(self, t: int, record: Record | None) -> None:
         """A round is over."""

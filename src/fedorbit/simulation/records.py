@@ -190,7 +190,7 @@ def write_summary(folder: Path, summary: dict[str, Any], run_id: str, chain: str
 
 
 def _finite(value: Any) -> Any:
-    """Put null where a diverged run has no number; JSON knows no other word for it."""
+    """Put null where a diverged run has no number; JSON has no other value for it."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -50,9 +50,9 @@ def only_one(folder: Path) -> Iterator[None]:
 
 
 def refuse_used(folder: Path, copies: Mapping[str, Path]) -> None:
-    """Refuse a folder that holds a run or anybody's work.
+    """Refuse a folder that holds a run or other files.
 
-    What a killed start leaves behind is nobody's: hidden files, and copies of the files that the
+    What a killed start leaves behind does not count: hidden files, and copies of the files that the
     configuration names.
     """
     if (folder / CONFIG).exists():

@@ -103,13 +103,13 @@ class World:
 
     @property
     def orbits_present(self) -> NDArray[np.bool_]:
-        """Orbits that are there, `[round, orbit]`."""
+        """Active orbits, `[round, orbit]`."""
         rounds = np.arange(self.schedule.rounds)
         return self.activity.orbits_during(rounds, self.partition.orbit_of_satellite)
 
     @property
     def tau_max(self) -> int:
-        """The longest gap of an orbit that is there; rounds away are no gap in its contacts."""
+        """The longest gap of an active orbit; rounds away are no gap in its contacts."""
         covered = self.schedule.visible | ~self.orbits_present
         return replace(self.schedule, visible=covered).tau_max
 

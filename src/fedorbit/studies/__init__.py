@@ -6,7 +6,7 @@
     studies.run(study)
     print(studies.markdown(studies.table(study)))
 
-A study's folder, `studies/NAME` unless told otherwise:
+A study's folder, `studies/NAME` by default:
 
     study.toml              the study as resolved, loadable again; every `[[cells]]` entry names the
                             run's `folder`, its method, dataset, partition, links, seed, variant if

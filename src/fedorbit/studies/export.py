@@ -77,7 +77,7 @@ def take_over(study: Study, out: Path, sources: Sequence[Path]) -> list[str]:
 
 
 def copy_run(source: Path, target: Path, method: str) -> None:
-    """Copy what a finished run has to tell, whole or not at all where there was nothing."""
+    """Copy the results of a finished run; a new folder appears complete or not at all."""
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
         for path in _files(source, method):

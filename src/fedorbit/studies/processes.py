@@ -3,7 +3,7 @@
 A handful of worker processes get one run after the other; they die with this process, and a run
 that was stopped continues from its checkpoint. Runs of one thread each, side by side, use cores
 better than one run of many threads, which wait for each other at the end of every round. Only the
-last runs, behind which nobody waits, may use all cores.
+last runs, behind which none waits, may use all cores.
 """
 
 import json

@@ -237,7 +237,7 @@ def _overridden(
         else:
             others.append(override)
     if axes:
-        # Through the schema again, which knows what an axis may hold.
+        # Through the schema again, which checks what an axis may hold.
         checked = _parse("\n".join(["title = ''", *_table_lines("[common]", axes)]), "overrides")
         file = file.model_copy(update=_selected_axes(file, checked.common))
     if seeds is not None:

@@ -158,7 +158,7 @@ class MethodConformance:
         assert_sound(self.method, play(self.method, world), world)
 
     def test_a_single_class(self) -> None:
-        """Nothing to tell apart is no reason to fail."""
+        """One class alone is no reason to fail."""
         world = self.world(classes=1)
         assert_sound(self.method, play(self.method, world), world)
 

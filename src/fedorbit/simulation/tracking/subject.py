@@ -55,7 +55,7 @@ class Subject:
 
 
 def metrics(record: Record) -> dict[str, float]:
-    """Return the numbers of an evaluated round; without what nobody knows."""
+    """Return the numbers of an evaluated round; without unknown ones."""
     return _known(
         {
             "accuracy": record["accuracy"],

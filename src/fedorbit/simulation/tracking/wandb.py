@@ -20,7 +20,7 @@ from fedorbit.simulation.records import Record
 from fedorbit.simulation.schema import TRACKED_FILE
 from fedorbit.simulation.tracking.subject import Subject, headline_metrics, metrics
 
-# Its makers are told of errors only where the user wants that; read while it is imported.
+# Errors are sent to its makers only where the user allows that; read while it is imported.
 os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
 try:
     import wandb

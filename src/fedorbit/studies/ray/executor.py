@@ -81,7 +81,7 @@ def _resources(study: Study, wanted: OnRay) -> ResourcesSection:
 
 
 class RayTasks:
-    """Tasks under way, and what is heard of them."""
+    """Tasks under way, and their events."""
 
     retries = 3
 
