@@ -201,7 +201,7 @@ def print_links(linked: Linked) -> None:
     if sentence is not None:
         stdout.print(sentence)
     if linked.links is None:
-        stdout.print("--links adds the links between satellites and how long news takes.")
+        stdout.print("--links adds the links between satellites and delays of messages.")
         return
     _print_windows(linked.links)
     if linked.news is not None:
