@@ -27,7 +27,7 @@ BATCH = 256
 
 @dataclass(frozen=True)
 class ModelCard:
-    """Metadata of a model's parameters."""
+    """Everything about a model but its parameters."""
 
     model: str
     """As in `model.name`."""

@@ -12,7 +12,7 @@ Outcome = Literal["done", "failed", "held", "lost"]
 
 @dataclass(frozen=True)
 class Ended:
-    """Event of a run that was begun."""
+    """End of a run that was begun."""
 
     slug: str
     outcome: Outcome

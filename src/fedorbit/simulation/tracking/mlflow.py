@@ -39,7 +39,7 @@ REMEMBERED = "mlflow.json"
 LAST_METRIC = "samples_trained"
 """Logged last in every round: a step that has it is whole."""
 MOST_PARAMS, MOST_METRICS = 100, 1000
-"""Metrics that MLflow takes in one call."""
+"""Parameters and metrics that MLflow takes in one call."""
 PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3", "MLFLOW_HTTP_REQUEST_TIMEOUT": "30"}
 """Training waits while a server does not answer; MLflow's own patience is many minutes."""
 
