@@ -7,7 +7,8 @@
 #   make fuzz      damaged and hostile inputs for some minutes, see docs/reliability.md; MINUTES=5 SEED=0
 #   make chaos     runs and studies that are killed and resumed; KILLS=100 SEED=0
 #   make docs      build the documentation in build/site; with search: python3 -m http.server -d build/site
-#   make figures   draw the pictures in the README and docs again
+#   make results   build pages, tables and figures of the committed results in build/results, from their records
+#   make figures   the same, and draw the pictures of the README and of pages of results again
 #   make lock      write constraints.txt and requirements/ anew from the newest releases
 #   make wheels    write dist/ as it is released; in the manylinux_2_28 container for PyPI
 #   make clean     remove .venv and everything that was built
@@ -16,7 +17,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test bench bench-ray fuzz chaos docs figures lock wheels clean
+.PHONY: help demo test bench bench-ray fuzz chaos docs results figures lock wheels clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -84,11 +85,14 @@ docs: .venv/installed
 	$(PIP_INSTALL) --require-hashes -r requirements/docs.txt
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# The pictures in the README and docs, from committed results and the commands shown there.
+# No training and no dataset: the records are enough. Fails if a committed table is not that of the records.
+results: .venv/installed
+	$(BIN)/python scripts/build_results.py
+
+# The pictures of the README and of pages of results, from committed results.
 figures: .venv/installed
+	$(BIN)/python scripts/build_results.py --pictures
 	$(BIN)/python scripts/readme_figure.py
-	$(BIN)/fedorbit orbits paper --out demo/orbits
-	cp demo/orbits/map.png demo/orbits/timeline.png docs/images/orbits/
 
 # Writes constraints.txt anew from the newest releases that pyproject.toml admits, and requirements/ with their hashes.
 lock:

@@ -148,7 +148,7 @@ def _outcome(whole_s: float, result: dict[str, Any]) -> Outcome:
 
 
 def compare(contest: Contest, method: str, repeats: int) -> None:
-    """Let everybody run in turns and print the ratios to fedorbit."""
+    """Run all contestants in turns and print the ratios to fedorbit."""
     outcomes: dict[str, list[Outcome]] = {name: [] for name in contest.contestants}
     begin, done = time.perf_counter(), 0
     for _ in range(repeats):

@@ -94,7 +94,7 @@ class Attempt:
             ).pid
 
     def is_over(self) -> bool:
-        """Tell whether the process has ended."""
+        """Return whether the process has ended."""
         if self._code is None:
             done, status = os.waitpid(self.process, os.WNOHANG)
             if done:
@@ -111,7 +111,7 @@ class Attempt:
         return False
 
     def in_rounds(self) -> bool:
-        """Tell whether it has written a record."""
+        """Return whether it has written a record."""
         return recorded_bytes(self.folder) > self.records_before
 
     def signal(self, number: int) -> None:

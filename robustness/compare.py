@@ -94,7 +94,7 @@ def _of_checkpoints(first: Path, second: Path) -> Iterator[str]:
 
 
 def same_tensors(first: Path, second: Path) -> bool:
-    """Tell whether two files hold the same tensors, bit by bit."""
+    """Return whether two files hold the same tensors, bit by bit."""
     a, b = (safetensors.numpy.load_file(path) for path in (first, second))
     return a.keys() == b.keys() and all(_same_bits(a[key], b[key]) for key in a)
 

@@ -214,7 +214,7 @@ def _connected(listener: socket.socket | None) -> bool:
 
 
 def _state(process: int) -> tuple[bool, float]:
-    """Tell whether a process sleeps, and how much CPU it and its children have used."""
+    """Return whether a process sleeps, and how much CPU it and its children have used."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -246,7 +246,7 @@ class _EndOnTheWay:
 
 
 def _stop_clocks() -> None:
-    """Let a run take no time: its files hold seconds."""
+    """Make a run take no time: its files hold seconds."""
     time.monotonic = lambda: 0.0
 
 

@@ -148,7 +148,7 @@ def check_files(outcome: Outcome, before: Tree, after: Tree, keeps: bool) -> lis
 
 
 def _is_cached(path: str) -> bool:
-    """Tell whether a path is of generated images, which stay for the next call, or of a library."""
+    """Return whether a path is of generated images, kept for the next call, or of a library."""
     return path.startswith(("cache/synthetic-", "home/", "tmp/"))
 
 

@@ -190,7 +190,7 @@ def _cache(case: Case) -> list[Call]:
 
 
 def _vouch_again(case: Case, dataset: Path) -> None:
-    """Let `dataset.json` agree with files that were damaged, to get behind its checks."""
+    """Make `dataset.json` agree with files that were damaged, to get behind its checks."""
     if not (dataset / "dataset.json").is_file():
         return
     try:
@@ -235,7 +235,7 @@ def _run_folder(state: str) -> Prepare:
 
 
 def _set_traps(case: Case, config: Path, folder: Path, module: str) -> None:
-    """Let a configuration name a module in its folder, or an address that it must not call."""
+    """Make a configuration name a module in its folder, or an address that it must not call."""
     document = tomllib.loads(config.read_text(encoding="utf-8"))
     kind = case.rng.choice(("model", "method", "mlflow", "ray"))
     case.traps.plant_module(folder)

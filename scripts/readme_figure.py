@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
+from pictures import write_small
 
 from fedorbit import load_config
 from fedorbit.build import build_constellation, build_places
@@ -86,7 +87,8 @@ def main() -> None:
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1.0))
     draw_map(left)
     draw_curves(right)
-    style.save(figure, ROOT / "docs" / "images", "overview", ("png",), 110)
+    [path] = style.save(figure, ROOT / "docs" / "images", "overview", ("png",), 110)
+    write_small(path, path)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from site_reference import commands, configuration, escaped, settings, table
 import fedorbit
 from fedorbit.methods import METHODS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 ROOT_PAGES = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -54,22 +54,23 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
     """Turn links that are right in the repository into those of the site (a hook of MkDocs)."""
     here = page.file.src_uri
     up = "../" * here.count("/")
+    folder = (ROOT / "docs" / here).parent
     # Pages from the root of the repository name docs/ themselves.
     if here in ROOT_PAGES.values():
+        folder = ROOT
         markdown = re.sub(r"\]\(docs/", "](", markdown)
 
     def link(found: re.Match[str]) -> str:
         text, target = found[1], found[2]
         if name := re.fullmatch(r"(?:\.\./)*examples(?:/([\w.]*))?", target):
             return f"[{text}]({up}examples.md{'#' + anchor(name[1]) if name[1] else ''})"
-        root = re.fullmatch(r"(\.\./)*([A-Z]+\.md)(#.*)?", target)
-        if root and root[2] in ROOT_PAGES and (here in ROOT_PAGES.values() or root[1]):
-            return f"[{text}]({up}{ROOT_PAGES[root[2]]}{root[3] or ''})"
-        folder = ROOT / "docs" / Path(here).parent / target
-        if (folder / "report.html").is_file():
-            return f"[{text}]({target}/report.html)"
-        # Source code and the like are not part of the site.
-        return text if re.match(r"(?:\.\./)*(?:src|tests|LICENSE|CITATION)", target) else found[0]
+        name_of_page, hash_sign, place = target.partition("#")
+        path = (folder / name_of_page).resolve()
+        if path.parent == ROOT and path.name in ROOT_PAGES:
+            return f"[{text}]({up}{ROOT_PAGES[path.name]}{hash_sign}{place})"
+        # Source code, records of runs and the like are not part of the site.
+        is_source = re.match(r"(?:\.\./)*(?:src|tests|LICENSE|CITATION)", target)
+        return text if is_source or (name_of_page and path.is_dir()) else found[0]
 
     return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", link, markdown)
 

@@ -42,7 +42,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def own_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no test allow code for another one, nor read the user's own settings."""
+    """Keep tests from allowing code for another one, and from reading the user's own settings."""
     monkeypatch.setattr(user_code, "_allowed", set())
     monkeypatch.setattr(user_code, "_imported", {})
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))

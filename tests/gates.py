@@ -57,9 +57,9 @@ class Gates:
             raise AssertionError(f"ended with code {process.returncode}: {process.communicate()}")
 
     def is_held(self, gate: str = "a") -> bool:
-        """Tell whether a run stands before this gate, or did since it was closed."""
+        """Return whether a run stands before this gate, or did since it was closed."""
         return (self._folder / f"held-{gate}").exists()
 
     def open(self, gate: str = "a") -> None:
-        """Let runs with this gate pass."""
+        """Open the gate."""
         (self._folder / f"gate-{gate}").unlink()

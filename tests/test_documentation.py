@@ -89,7 +89,9 @@ def test_a_page_runs_from_top_to_bottom(
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, DOCS / "results" / "README.md"], ids=lambda p: "/".join(p.parts[-2:])
+    "page",
+    [*PAGES, *sorted((DOCS / "results").rglob("README.md"))],
+    ids=lambda p: "/".join(p.parts[-2:]),
 )
 def test_links_lead_to_files_of_the_repository(page: Path) -> None:
     text = BLOCK.sub("", page.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The script that looks inside an orbit runs, and tells of what is there."""
+"""The script that looks inside an orbit runs, and prints recall per class."""
 
 import re
 import subprocess

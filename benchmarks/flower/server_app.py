@@ -65,7 +65,7 @@ class OverGrid(WaveEngine):
         return [models[i] for i in range(len(jobs))]
 
     def evaluate_orbits(self, models: dict[int, Vector]) -> list[tuple[int, float]]:
-        """Let one satellite of each orbit evaluate that orbit's model."""
+        """Have one satellite of each orbit evaluate that orbit's model."""
         first = {int(o): k for k, o in reversed([*enumerate(self._workload.orbit_of_satellite)])}
         replies = self._send(
             [

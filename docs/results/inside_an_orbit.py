@@ -1,4 +1,4 @@
-"""Look inside an orbit while FedOrbit trains: what its satellites know, and what their mean knows.
+"""Print what satellites of an orbit recognise while FedOrbit trains, and what their mean does.
 
     python docs/results/inside_an_orbit.py --orbit 2 --rounds 14 -o partition.scheme=pathological
 
@@ -24,7 +24,7 @@ from fedorbit.simulation.world import World, build_world
 
 
 class Watcher:
-    """Tells what models know of the classes of one orbit."""
+    """Prints what models recognise of the classes of one orbit."""
 
     def __init__(self, world: World, engine: Engine, orbit: int) -> None:
         self.orbit, self._engine = orbit, engine
@@ -34,7 +34,7 @@ class Watcher:
         self._names = world.dataset.class_names
 
     def tell(self, now: Now, start: Vector, trained: list[Trained], mean: Vector) -> None:
-        """Print what is known before and after the training of a round."""
+        """Print recall before and after the training of a round."""
         features = now.fleet.layout.features
         print(f"round {now.t}: {self._recall(start)}")
         for satellite, result in zip(now.orbits.trainers(self.orbit), trained, strict=True):
@@ -55,7 +55,7 @@ class Watcher:
 
 
 def main() -> None:
-    """Run FedOrbit and tell of one orbit."""
+    """Run FedOrbit and print one orbit."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("config", nargs="?", default="paper", help="a preset or a TOML file")
     parser.add_argument("--orbit", type=int, default=0)

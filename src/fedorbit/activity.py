@@ -29,11 +29,11 @@ class Activity:
         return int(self._segments(t))
 
     def during(self, rounds: ArrayLike) -> Flags:
-        """Whether satellites are active in the given rounds, `[round, satellite]`."""
+        """Return whether satellites are active in the given rounds, `[round, satellite]`."""
         return self.satellites[self._segments(rounds)]
 
     def active(self, rounds: ArrayLike, satellite: int) -> Flags:
-        """Whether one satellite is active in the given rounds."""
+        """Return whether one satellite is active in the given rounds."""
         return np.asarray(self.satellites[self._segments(rounds), satellite])
 
     def worked_until_s(
@@ -60,7 +60,7 @@ class Activity:
         return np.logical_or.reduceat(self.satellites, first_of_orbit, axis=1)
 
     def orbits_during(self, rounds: ArrayLike, orbit_of_satellite: Ints) -> Flags:
-        """Whether orbits are active in the given rounds, `[round, orbit]`."""
+        """Return whether orbits are active in the given rounds, `[round, orbit]`."""
         return self.orbits(orbit_of_satellite)[self._segments(rounds)]
 
     def _segments(self, rounds: ArrayLike) -> Ints:

@@ -87,9 +87,9 @@ def build_places(config: Config) -> tuple[Place, ...]:
 
 
 def build_activity(config: Config, constellation: Constellation) -> Activity:
-    """Work out from the events which satellites are there in which round.
+    """Work out from the events which satellites are active in which round.
 
-    A satellite is there while neither itself nor its orbit is away.
+    A satellite is active while neither itself nor its orbit is away.
     """
     there = {
         "orbit": np.ones(constellation.orbits, dtype=np.bool_),

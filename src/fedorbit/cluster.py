@@ -14,7 +14,7 @@ from fedorbit.stopping import request_stop
 
 CONNECT_TIMEOUT_S = 5.0
 QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anybody
+    "RAY_USAGE_STATS_ENABLED": "0",  # no usage statistics are sent
     # What Ray is going to do from some release on; without it, it warns of the change.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }

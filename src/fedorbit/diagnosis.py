@@ -1,4 +1,4 @@
-"""What decides how runs go on this machine: backend, hardware, extras and datasets."""
+"""Findings about the installation: backend, hardware, extras and datasets."""
 
 import importlib.metadata
 import os
@@ -62,12 +62,12 @@ def can_run(findings: list[Finding]) -> bool:
 
 
 def _torch_error() -> str:
-    """Why PyTorch cannot be used; empty if it can."""
+    """Return the reason why PyTorch cannot be used; empty if it can."""
     try:
         import torch
 
         torch.from_numpy(np.zeros(1, np.float32)).add_(1.0)  # fails if built for another NumPy
-    except Exception as error:  # a broken installation fails in any way it likes
+    except Exception as error:  # a broken installation may fail in any way
         return one_line(error, with_kind=True)
     return ""
 
@@ -103,7 +103,7 @@ def _training(torch_error: str) -> Iterator[Finding]:
 
 
 def _kernel_remedy(reason: str) -> str:
-    """What would bring the kernel; what it says itself, fitted to the compilers at hand."""
+    """Return how to get the kernel: its own advice, fitted to the installed compilers."""
     _, _, remedy = reason.partition("; ")
     if not remedy:  # the processor is what it is
         return "nothing is wrong: runs give the same accuracy and take longer"
@@ -222,7 +222,7 @@ def _extras() -> dict[str, list[str]]:
 
 
 def _version(package: str) -> str | None:
-    """Which version is installed, if any."""
+    """Return the installed version, if any."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

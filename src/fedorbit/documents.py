@@ -1,4 +1,4 @@
-"""JSON and TOML files that anybody may have written: read within limits, checked by a schema.
+"""JSON and TOML files of untrusted origin: read within limits, checked by a schema.
 
 A damaged or hostile file can be huge, a FIFO, nested a thousand levels deep, hold NaN, or have the
 shape of something else. All of that is one exception here, `DocumentError`, whose text fits into

@@ -16,7 +16,7 @@ LONG_WRITTEN_S = 3600.0
 def remove_leftovers(*folders: Path, older_than_s: float = 0.0) -> None:
     """Remove what killed processes have left half-written.
 
-    Where another process may be writing, an age tells its files from leftovers.
+    Where another process may be writing, an age distinguishes its files from leftovers.
     """
     latest = time.time() - older_than_s
     for folder in folders:
@@ -31,7 +31,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a hidden path beside `path`; it takes its place when the block succeeds.
 
     The hidden file keeps the extension, since writers choose the format by it. A failure names the
-    final path: nobody knows the hidden one, and a full disk names none.
+    final path: the hidden one means nothing to a user, and a full disk names none.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.stem}.{secrets.token_hex(4)}.partial{path.suffix}")

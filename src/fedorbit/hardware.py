@@ -30,7 +30,7 @@ class Power:
 
 @dataclass(frozen=True, eq=False)
 class Hardware:
-    """What is on board of all satellites."""
+    """Hardware on board of all satellites."""
 
     samples_per_s: Floats
     """Training speed of each satellite, for one model."""

@@ -1,6 +1,6 @@
-"""What the operating system says about this machine; None where it does not say.
+"""Facts of this machine as the operating system reports them; None where it does not.
 
-Linux tells through `/proc` and, in a container, `/sys/fs/cgroup`. Elsewhere less is known, and
+Linux reports through `/proc` and, in a container, `/sys/fs/cgroup`. Elsewhere less is known, and
 nothing here fails because of it.
 """
 

@@ -1,4 +1,4 @@
-"""How long work reports what it has done, whatever shows it.
+"""Progress of long work, reported independently of its display.
 
 Reading a dataset, downloading a file and training a run all take minutes. Each takes a `Progress`
 and reports to it; the command line shows a bar, tests and libraries pass `SilentProgress`.

@@ -21,7 +21,7 @@ from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PATIENCE_S = 10.0
-"""How long a stop may take before a further signal ends the process."""
+"""Seconds that a stop may take before a further signal ends the process."""
 
 Handler = Callable[[int, FrameType | None], Any]
 
@@ -35,13 +35,13 @@ class StopRequested(KeyboardInterrupt):
         self.folder: Path | None = None
         """The run's folder, once there is one."""
         self.options: tuple[str, ...] = ()
-        """What resuming it needs to be told on the command line."""
+        """Options that the command line needs to resume it."""
         self.is_reported = False
-        """Whether the user has been told."""
+        """Whether the stop has been reported to the user."""
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects of a program that ended because of this signal."""
+        """Exit code that shells expect of a program ended by this signal."""
         return 128 + self.signal_number
 
 
@@ -105,7 +105,7 @@ def ignore_signals_to_the_end() -> None:
 
 
 def is_command_line() -> bool:
-    """Whether signals are answered as the command line does."""
+    """Return whether signals are handled as on the command line."""
     return signal.getsignal(signal.SIGINT) is stop_once or bool(_received)
 
 

@@ -3,7 +3,7 @@
 Importing a module runs it. So a module is imported only if the user has allowed it: on the command
 line (`-m`, `-o` or `--allow-code`), in the user's settings file, or from Python by `allow_code`.
 That a configuration, a run folder or a study names a module is never enough, since any of them may
-come from somebody else.
+come from others.
 
 The settings file is `settings.toml` in the user's configuration folder of fedorbit
 (`~/.config/fedorbit` on Linux): `allow_code = ["my_lab"]` allows `my_lab` and all modules in it.
@@ -94,7 +94,7 @@ def load_object(name: str, setting: str) -> Any:
 
 
 def described(error: BaseException) -> str:
-    """An error in somebody else's code: its kind says as much as its words."""
+    """An error in user code: its kind says as much as its words."""
     if isinstance(error, SystemExit):
         return f"it calls sys.exit({error.code!r})"
     return str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
@@ -113,7 +113,7 @@ def find_file(module: str) -> Path | None:
             found = [_look_up(finder, name, search, depth == 0) for finder in sys.meta_path]
             spec = next((each for each in found if each is not None), None)
             search = list((spec and spec.submodule_search_locations) or [])
-    except (OSError, ValueError, KeyError):  # no file can have that name, or nobody knows it
+    except (OSError, ValueError, KeyError):  # no file can have that name, or it is unknown
         return None
     return _origin(spec)
 
@@ -124,7 +124,7 @@ def _look_up(finder: Any, name: str, search: list[str] | None, is_top: bool) -> 
     path = search if finder is PathFinder or not is_top else None
     try:
         found: ModuleSpec | None = finder.find_spec(name, path)
-    except (ImportError, KeyError, AttributeError):  # it wants the package around it imported
+    except (ImportError, KeyError, AttributeError):  # it needs its package imported
         return None
     return found
 

@@ -24,7 +24,7 @@ HEAD = 84 * 4 + 4
 def hurried(
     method: Method, *, epochs: int, round_s: float, pass_s: float, exchange_s: float = 0.0
 ) -> Iterator[Fleet]:
-    """Lend a fleet of two satellites in one orbit.
+    """Yield a fleet of two satellites in one orbit.
 
     A gradient of all samples of a satellite takes `pass_s`, an exchange of a model `exchange_s`.
     """

@@ -547,7 +547,7 @@ def test_the_page_is_whole(tmp_path: Path) -> None:
 
 
 def with_hardware(folder: Path, method: str) -> None:
-    """Let orbit 1 train 100 s longer per round, and orbit 2 lose a twentieth of its charge."""
+    """Make orbit 1 train 100 s longer per round, and orbit 2 lose a twentieth of its charge."""
     target = method_folder(folder, method)
     records = [json.loads(line) for line in (target / "records.jsonl").read_text().splitlines()]
     for t, row in enumerate(records):

@@ -30,7 +30,7 @@ WORDING = {
     "Input should be a valid number, unable to parse string as a number": "must be a number",
     "Input should be ": "must be ",
 }
-"""How pydantic says what is wrong with an option, and how this program does."""
+"""Messages of pydantic about an option, and those of this program."""
 
 app = App(
     name="fedorbit",
@@ -57,7 +57,7 @@ COMMANDS = {
     "doctor": "Check the installation: backend, hardware, extras, datasets.",
     "data": "Fetch, prepare and inspect images; deal them to satellites.",
     "study": "Run studies: grids of runs, and their tables.",
-    "config": "See presets and settings.",
+    "config": "List presets; print settings.",
 }
 """The command of each module here, in the help's order: none is imported before it is called."""
 

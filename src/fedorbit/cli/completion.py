@@ -1,4 +1,4 @@
-"""What the shell offers behind a Tab: methods, and settings with their values."""
+"""Shell completion: methods, and settings with their values."""
 
 import types
 from collections import defaultdict

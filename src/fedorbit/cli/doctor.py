@@ -1,4 +1,4 @@
-"""`fedorbit doctor`: why runs go as they go on this machine."""
+"""`fedorbit doctor`: check the installation."""
 
 from dataclasses import asdict
 from itertools import pairwise
@@ -17,7 +17,7 @@ EXIT_CANNOT_RUN = 1
 def doctor(as_json: AsJson = False) -> None:
     """Check the installation: backend, hardware, extras, datasets.
 
-    [bold]ok[/bold] is as it should be, [bold]absent[/bold] is an option that is not there,
+    [bold]ok[/bold] is as it should be, [bold]absent[/bold] is an option that is not installed,
     [bold]notice[/bold] costs time or space, and a [bold]problem[/bold] makes runs impossible. Only
     then the exit code is 1.
 

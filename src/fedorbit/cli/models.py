@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # PyTorch takes a second to import
 
 Method = Annotated[
     str | None,
-    typer.Option("--method", "-m", metavar="NAME", help="Of a run of several methods: which."),
+    typer.Option("--method", "-m", metavar="NAME", help="Which method, if the run has several."),
 ]
 Orbit = Annotated[
     int | None,

@@ -1,4 +1,4 @@
-"""What a run found out about satellites as machines, in tables and sentences."""
+"""Time and charge on board after a run, in tables and sentences."""
 
 from collections.abc import Sequence
 from typing import Any

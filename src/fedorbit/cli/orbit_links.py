@@ -1,4 +1,4 @@
-"""Links between satellites in `fedorbit orbits`: rings, windows, and how long news takes.
+"""Links between satellites in `fedorbit orbits`: rings, windows, and delays of messages.
 
 Whether satellites of an orbit see each other takes a moment and is always shown. Windows and
 delays take as long as the constellation is large, and are shown where links are configured.
@@ -42,7 +42,7 @@ NAMES = {
 
 @dataclass(frozen=True, eq=False)
 class News:
-    """How long messages take from begins of rounds: by contacts with servers, and with links."""
+    """Delays of messages from begins of rounds: by contacts with servers, and with links."""
 
     starts_s: Floats
     rounds: int
@@ -63,7 +63,7 @@ class News:
 
 @dataclass(frozen=True, eq=False)
 class Linked:
-    """What is said about links between satellites."""
+    """Facts about links between satellites that are printed."""
 
     rings: list[Ring]
     max_range_km: float | None
@@ -201,7 +201,7 @@ def print_links(linked: Linked) -> None:
     if sentence is not None:
         stdout.print(sentence)
     if linked.links is None:
-        stdout.print("--links adds the links between satellites and how long news takes.")
+        stdout.print("--links adds the links between satellites and delays of messages.")
         return
     _print_windows(linked.links)
     if linked.news is not None:

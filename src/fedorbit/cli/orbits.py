@@ -123,7 +123,7 @@ def orbits(
 
     fedorbit orbits --plan plan.csv  [dim]a run takes it with -o schedule.plan=plan.csv[/dim]
 
-    fedorbit orbits paper --links  [dim]which satellites see each other, how long news takes[/dim]
+    fedorbit orbits paper --links  [dim]which satellites see each other, and delays[/dim]
 
     fedorbit orbits --czml fleet.czml  [dim]open it in Cesium[/dim]
 
@@ -183,7 +183,7 @@ def _print_clip(shown: Clip) -> None:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What is shown: a constellation, its places and its contact plan."""
+    """A constellation, its places and its contact plan, to be shown."""
 
     constellation: Constellation
     places: tuple[Place, ...]
@@ -216,7 +216,7 @@ def _service(settings: Config, view: View) -> Service:
 
 
 def _hop_times(settings: Config) -> HopTimes:
-    """Return how long a model takes over a contact; without rates it is there at once."""
+    """Return how long a model takes over a contact; without rates it arrives at once."""
     rates = settings.link_rates
     if rates is None or not is_linked(settings):
         return HopTimes()

@@ -1,7 +1,7 @@
-"""What the user sees: tables on standard output, progress and messages on standard error.
+"""Output: tables on standard output, progress and messages on standard error.
 
 With `--json`, standard output holds one JSON document and nothing else. Names of stations,
-classes and files are anybody's text: no console here reads markup.
+classes and files are untrusted text: no console here reads markup.
 """
 
 import json

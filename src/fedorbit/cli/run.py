@@ -76,7 +76,7 @@ def run(
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option("--resume", metavar="DIR", help="Go on with a run that was stopped."),
+        typer.Option("--resume", metavar="DIR", help="Continue a run that was stopped."),
     ] = None,
     track: Track = None,
     engine: Annotated[
@@ -101,8 +101,8 @@ def run(
 ) -> None:
     """Train a constellation and compare methods.
 
-    Without CONFIG it is the quickstart. Ctrl-C stops a run and keeps what it has; --resume goes on
-    to the same result, and how it is executed may be changed on the way.
+    Without CONFIG it is the quickstart. Ctrl-C stops a run and keeps what it has; --resume
+    continues it to the same result. Settings of execution, such as threads, may differ then.
 
     [bold]Examples[/bold]
 
@@ -203,7 +203,7 @@ class RichRunProgress:
         self._task = rich.progress.TaskID(0)
 
     def begin(self, method: str, rounds_done: int, rounds: int) -> None:
-        """A method starts or goes on."""
+        """Show that a method starts or continues."""
         if self.notice:
             complain(self.notice, style="bold yellow")
             self.notice = ""
@@ -229,7 +229,7 @@ class RichRunProgress:
             self._bar.update(self._task, **changes)
 
     def finished(self, summary: dict[str, Any]) -> None:
-        """All rounds are done; the table tells."""
+        """Do nothing: the table shows that all rounds are done."""
 
     def end(self) -> None:
         """The method is over or stopped."""

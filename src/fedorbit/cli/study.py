@@ -69,14 +69,14 @@ def run(
     allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
-    """Do the runs of a study that are missing.
+    """Run what is missing of a study.
 
-    Ctrl-C stops and keeps what there is; the same command goes on. Several processes may work on
+    Ctrl-C stops and keeps what there is; the same command continues. Several processes may work on
     one study: each run is done by one of them. A failed run does not stop the others; the exit
     code is then 3, and the next call tries it again.
 
     With [bold]--engine ray[/bold] every run is a task of a Ray cluster, whose nodes have the same
-    fedorbit and the prepared datasets. A run whose process or node is lost goes on elsewhere from
+    fedorbit and the prepared datasets. A run whose process or node is lost continues elsewhere from
     its checkpoint, three times at most. See docs/studies.md, "On a cluster".
 
     [bold]Examples[/bold]

@@ -10,21 +10,21 @@ from fedorbit.cli.completion import complete_override
 
 
 class StudyEngine(StrEnum):
-    """Where runs are done."""
+    """Engines of a study."""
 
     LOCAL = "local"
     RAY = "ray"
 
 
 class RayFiles(StrEnum):
-    """How the files of runs on a cluster come into the study's folder."""
+    """Ways in which files of runs on a cluster reach the study's folder."""
 
     SHARED = "shared"
     RETURN = "return"
 
 
 class Format(StrEnum):
-    """How a table is printed."""
+    """Formats of a table."""
 
     TERMINAL = "terminal"
     MARKDOWN = "markdown"

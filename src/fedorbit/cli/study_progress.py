@@ -1,4 +1,4 @@
-"""What a user sees of a study under way."""
+"""Progress display of a study."""
 
 from datetime import timedelta
 from types import TracebackType

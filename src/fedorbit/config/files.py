@@ -199,7 +199,7 @@ def dumps(model: BaseModel) -> str:
 
 def _table_lines(model: BaseModel, path: str) -> list[str]:
     lines: list[str] = []
-    tables: list[str] = []  # TOML wants a table's own keys before its inner tables
+    tables: list[str] = []  # TOML requires a table's own keys before its inner tables
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         inner = f"{path}.{name}" if path else name

@@ -9,7 +9,7 @@ from pathlib import Path
 from fedorbit.config.schema import Config, ElementsSection
 
 COPIES = {"constellation.file": "elements", "schedule.plan": "plan", "model.weights": "weights"}
-"""How copies in a run's folder are called, but for the extension."""
+"""Names of copies in a run's folder, without the extension."""
 
 
 def input_files(config: Config) -> dict[str, Path]:

@@ -8,7 +8,7 @@ from fedorbit.config.section import Section
 
 
 class NetworkSection(Section):
-    """Which links exist between satellites, and between servers; rates are in `[link_rates]`."""
+    """Links between satellites, and between servers; rates are in `[link_rates]`."""
 
     isl: Literal["assumed", "line-of-sight", "none"] = Field(
         "assumed",

@@ -1,6 +1,6 @@
-"""What a user may set about satellites as machines: speed, energy, and rates of their links.
+"""Settings of satellites as machines: speed, energy, and rates of their links.
 
-None of these tables is there by default: without them training takes no time, needs no power, and
+None of these tables is set by default: without them training takes no time, needs no power, and
 any contact is long enough for a model.
 """
 
@@ -25,7 +25,7 @@ class EnergySection(Section):
 
 
 class OnboardSection(Section):
-    """How fast satellites train."""
+    """Training speed of satellites."""
 
     samples_per_s: tuple[float, ...] = Field(
         min_length=1,
@@ -60,7 +60,7 @@ class OnboardSection(Section):
 
 
 class LinkRatesSection(Section):
-    """How fast models move; a link without a rate takes no time."""
+    """Rates of links; a link without a rate takes no time."""
 
     to_ground_mbps: float | None = Field(
         None, ge=1e-6, le=1e9, description="from an orbit to the ground, in megabits per second"

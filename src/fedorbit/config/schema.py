@@ -1,4 +1,4 @@
-"""What a user may set. Defaults are the paper's values unless a description says otherwise."""
+"""All settings. Defaults are the paper's values unless a description says otherwise."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -338,7 +338,7 @@ class TrainingSection(Section):
 
 
 class RunSection(Section):
-    """What is run."""
+    """Settings of a run: methods, rounds, links, evaluation."""
 
     method: tuple[str, ...] = Field(
         ("fedavg", "ditto", "fedorbit"),
@@ -377,7 +377,7 @@ class RunSection(Section):
 
 
 class EngineSection(Section):
-    """How it is run; no setting here but the backend changes a result."""
+    """Settings of execution; none but the backend changes a result."""
 
     kind: Literal["local", "ray"] = Field(
         "local", description="local: threads of this process; ray: tasks on a Ray cluster"

@@ -1,4 +1,4 @@
-"""What a user may set about trackers, which are told of a run while it goes on."""
+"""Settings of trackers, to which a run is logged while it trains."""
 
 import re
 from typing import Literal

@@ -1,4 +1,4 @@
-"""The datasets fedorbit knows: what each is, where its files are, and how to read it.
+"""Sources of datasets: what each is, where its files are, and how to read it.
 
 Pins. EuroSAT: `EuroSAT_RGB.zip` of Zenodo record 7711810, for which Zenodo publishes the MD5
 f46e308c4d50d4bf32fedad2d3d62f3b; pinned is the SHA-256 of the same file. RESISC45 is published

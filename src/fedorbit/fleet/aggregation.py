@@ -44,7 +44,7 @@ class Exchange:
 
 @dataclass
 class Cycle:
-    """What the programs of one orbit do: exchanges by number, in their order."""
+    """Programs of one orbit: exchanges by number, in their order."""
 
     exchanges: dict[int, Exchange] = field(default_factory=dict)
 
@@ -81,7 +81,7 @@ class Aggregation:
     upload: bool
     """Whether it is handed over in contact with the ground only."""
     results: dict[int, Any]
-    """What the orbit's programs returned, by their keys."""
+    """Values that the orbit's programs returned, by their keys."""
 
 
 class Aggregations:
@@ -102,7 +102,7 @@ class Aggregations:
         self._activity, self._slot_s = activity, slot_s
         self._under_way: list[Aggregation] = []
         self._received_s: Floats = np.zeros(len(orbit_of_satellite))
-        """When each satellite has all that the ground has sent to its orbit so far."""
+        """Time at which each satellite has all that the ground has sent to its orbit so far."""
         self._keeper = Keeper()
         self._running: dict[int, Cycle] = {}
         self._slot = -1
@@ -115,7 +115,7 @@ class Aggregations:
         """Send something from the ground to all satellites of an orbit, from slot t on."""
         size_bytes = BYTES_PER_PARAMETER * values
         arrival_s = self.routes.carry(self.routes.ground, t * self._slot_s, members, size_bytes)
-        self._received_s[members] = arrival_s  # what was sent before is there by then
+        self._received_s[members] = arrival_s  # what was sent before has arrived by then
 
     def upload(self, t: int, orbit: int, members: Sequence[int], values: int) -> None:
         """Send what an orbit holds from one of its satellites to the ground."""

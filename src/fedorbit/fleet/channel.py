@@ -1,4 +1,4 @@
-"""What arrives of a vector that is sent, and how many bytes carry it.
+"""Channels: the vector that arrives when one is sent, and the bytes that carry it.
 
     @dataclass(frozen=True)
     class Noisy(Channel):
@@ -32,7 +32,7 @@ class Channel:
         return vector
 
     def bytes(self, values: int) -> int:
-        """How many bytes so many values take."""
+        """Return the number of bytes of so many values."""
         return BYTES_PER_PARAMETER * values
 
 
@@ -63,7 +63,7 @@ def carried(channel: Channel, values: Vector, rng: np.random.Generator) -> Vecto
 
 
 def size_bytes(channel: Channel, values: int) -> int:
-    """How many bytes a channel takes for values; refuse what cannot be counted."""
+    """Return the number of bytes that a channel takes for values; refuse what cannot be counted."""
     size = channel.bytes(values)
     if not isinstance(size, int | np.integer) or size < 0:
         raise ModelError(

@@ -1,4 +1,4 @@
-"""What a method may note on a message or a job: plain values that a checkpoint can keep."""
+"""Facts that a method notes on a message or a job: plain values that a checkpoint can keep."""
 
 import math
 from collections.abc import Mapping

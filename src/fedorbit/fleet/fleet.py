@@ -1,6 +1,6 @@
 """A constellation with data on board and servers on the ground, for the length of a run.
 
-`Fleet` knows what does not change from slot to slot. What does is behind `Fleet.at(t)`: one slot,
+`Fleet` holds what does not change from slot to slot. What does is behind `Fleet.at(t)`: one slot,
 `Now`, through which alone a method trains and moves anything. What is under way (mail, jobs begun,
 cycles of orbits, charges) and what was spent belong to the fleet, and to its part of a checkpoint.
 """
@@ -43,7 +43,7 @@ UNLIMITED = LinkRates()
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What all methods share: E_base epochs, the rate eta_t = rate x decay^t, SGD's settings."""
+    """Shared settings: E_base epochs, the rate eta_t = rate x decay^t, SGD's settings."""
 
     epochs: int = 5
     intra_rounds: int = 1
@@ -119,9 +119,9 @@ class Fleet:
         self.launch_round = _launch_rounds(activity, orbit_of_satellite, len(visible))
         self.dark_since = _dark_since(visible, self.launch_round)
         self.ledger = Ledger(epochs=[0] * visible.shape[1])
-        """What was spent so far."""
+        """Costs so far."""
         self.notes = Notes()
-        """What the method has noted since the last record."""
+        """Numbers that the method has noted since the last record."""
         self.momentum = OrbitMomentum(plan.orbit_momentum)
         """Of orbits, over their intra-orbit rounds."""
         self.sample_bytes, self.moves = sample_bytes, tuple(moves)
@@ -216,7 +216,7 @@ class Fleet:
         return Now(self, t)
 
     def fedavg_to_ground_bytes(self, rounds: int) -> int:
-        """What FedAvg would send to the ground in as many rounds: one model per visible orbit."""
+        """Return FedAvg's bytes to the ground in as many rounds: one model per visible orbit."""
         return int(self.visible[:rounds].sum()) * BYTES_PER_PARAMETER * self.layout.size
 
     # --- Checkpoints ----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a run has spent so far: training, and bytes by kind of link."""
+"""Costs of a run so far: training, and bytes by kind of link."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal

@@ -1,6 +1,6 @@
 """Momentum of orbits, over their intra-orbit rounds: SlowMo's idea (Wang et al. 2020).
 
-Local training begins each time without momentum. That of an orbit goes on from one intra-orbit
+Local training begins each time without momentum. That of an orbit continues from one intra-orbit
 round to the next, also from one round to the next: with x the model that its satellites started
 from and y their combined result,
 
@@ -8,7 +8,7 @@ model = y + momentum u,   u <- model - x
 
 which is u <- momentum u + (y - x) and model = x + u.
 
-Each satellite knows x and y, so that nothing has to be sent for it.
+Each satellite has x and y, so that nothing has to be sent for it.
 """
 
 import numpy as np

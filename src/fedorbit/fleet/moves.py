@@ -18,11 +18,11 @@ class Move(NamedTuple):
     source: int
     target: int
     samples: Ints
-    """How many of each class."""
+    """Number of samples of each class."""
 
     @property
     def total(self) -> int:
-        """How many in all."""
+        """Number of samples."""
         return int(self.samples.sum())
 
 

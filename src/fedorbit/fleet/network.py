@@ -1,4 +1,4 @@
-"""What moves between nodes: messages over one link or several, their bytes and their time.
+"""Messages between nodes, over one link or several: their bytes and their time.
 
 Everything that moves passes through here, so that bytes are counted in one place and a transfer
 without a link cannot happen unnoticed: with `links = "causal"` or "physical" it raises `LinkError`;
@@ -53,7 +53,7 @@ class Mail:
     arrival: int
     """First slot in which its target can read it."""
     about: dict[str, Fact]
-    """What the sender wrote on it, such as the version of a model."""
+    """Facts that the sender added, such as the version of a model."""
     size: int
     """Length of the vector that the payload is of, or a part of."""
     part: Part | None = None
@@ -255,7 +255,7 @@ class Network:
         return seconds <= free_s + ROUNDING_S
 
     def _further(self, t: int, server: int) -> tuple[int, ...]:
-        """Return what tells a slot's second and later superpositions at a server from the first."""
+        """Return what distinguishes a slot's later superpositions at a server from the first."""
         number = self._number(t, AIR, server)
         return (number,) if number else ()
 

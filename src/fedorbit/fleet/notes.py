@@ -10,7 +10,7 @@ from fedorbit.errors import ModelError
 
 @dataclass
 class Note:
-    """What was noted under one name since the last record."""
+    """Numbers noted under one name since the last record."""
 
     count: int = 0
     total: float = 0.0

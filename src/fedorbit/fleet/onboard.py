@@ -42,7 +42,7 @@ LATE_S = 1e-3
 
 
 class Needs(NamedTuple):
-    """What a method needs of a satellite that trains, at least."""
+    """Least work that a method requires of a satellite that trains."""
 
     passes: int = 1
     """Gradient evaluations per sample, for one epoch of all that it trains."""
@@ -57,7 +57,7 @@ ONE_MODEL = Needs()
 
 @dataclass
 class Tally:
-    """What a checkpoint must know: plain values, `[orbit]` but for the charge."""
+    """State that a checkpoint keeps: plain values, `[orbit]` except the charge."""
 
     round: int = 0
     """The current round."""
@@ -159,7 +159,7 @@ class Onboard:
         return np.flatnonzero(there & ~able & (self._samples > 0)).tolist()
 
     def ask(self, orbit: int, t: int, epochs: int) -> None:
-        """Note epochs that a method wants of an orbit's satellites in round t, times passes."""
+        """Note epochs that a method requests of an orbit's satellites in round t, times passes."""
         self.begin(t)
         self._tally.epochs_asked[orbit] += epochs
         self._tally.asked += epochs
@@ -317,7 +317,7 @@ class Onboard:
         self._clock_s[mine] = self._clock_s[mine].max() + others * self.exchange_s(values)
 
     def _rations(self, jobs: Sequence[LocalJob]) -> dict[int, "_Ration"]:
-        """What each satellite can do of all that it is asked for in the rest of the round."""
+        """Return what each satellite can do of all work requested in the rest of the round."""
         of_satellite: dict[int, list[LocalJob]] = defaultdict(list)
         for job in jobs:
             of_satellite[job.satellite].append(job)
@@ -352,7 +352,7 @@ class Onboard:
     # --- Records and checkpoints ------------------------------------------------------------------
 
     def record(self) -> dict[str, Any]:
-        """What a record reports, since the last one; charges as shares of a battery."""
+        """Return the values of a record, since the last one; charges as shares of a battery."""
         tally, power = self._tally, self.hardware.power
         found: dict[str, Any] = {"onboard_s": [round(s, 3) for s in tally.onboard_s]}
         if self.hardware.limits:
@@ -381,7 +381,7 @@ class Onboard:
         self._tally.epochs_asked, self._tally.epochs_done = [0] * orbits, [0] * orbits
 
     def summary(self) -> dict[str, Any]:
-        """What the summary reports of the whole run."""
+        """Return the values of the summary, of the whole run."""
         tally, hardware = self._tally, self.hardware
         busy, late = sum(tally.busy_rounds), sum(tally.late_rounds)
         speeds = hardware.samples_per_s
@@ -410,7 +410,7 @@ class Onboard:
 
 
 class _Ration(NamedTuple):
-    """What a satellite can do of each training: first epochs, and a share of those after them."""
+    """Part of each training that a satellite can do: first epochs, and a share of later ones."""
 
     first: int
     share: float

@@ -231,7 +231,7 @@ class OrbitTier:
         return [job for job in jobs if job.satellite in able]
 
     def _ahead(self, satellite: int, start: Vector, phases: Sequence[Phase]) -> Ahead:
-        """What later phases ask of a satellite."""
+        """Return the work of a satellite in later phases."""
         jobs, held = [phase.job(satellite, start) for phase in phases], self._held(satellite)
         return Ahead(
             wanted=sum(job.work(held) for job in jobs),

@@ -31,7 +31,7 @@ class Ways:
 
     @property
     def arrival_s(self) -> Floats:
-        """When a message can be at each node, in seconds since the run's start; infinite: never."""
+        """Earliest arrival at each node, in seconds since the run's start; infinite: never."""
         return self._found.arrival_s
 
     def path(self, target: int) -> list[int]:
@@ -87,13 +87,13 @@ class Routes:
         return ContactGraph(self.contacts.between_satellites, self.hop_times, self.server_groups)
 
     def arrival_s(self, sources: Sequence[int], start_s: Starts, targets: Sequence[int]) -> Floats:
-        """When a message that all sources hold at a moment can be at each target."""
+        """Return the earliest arrival at each target of a message that all sources hold."""
         if not np.isfinite(start_s).any() or not sources:
             return np.full(len(targets), np.inf)
         return self._graph.earliest_arrival(sources, start_s).arrival_s[list(targets)]
 
     def arrivals_of_each_s(self, sources: Ints, start_s: float) -> Floats:
-        """When a message that leaves a source at a moment can be at each node `[source, node]`."""
+        """Return the earliest arrivals of a message from each source, `[source, node]`."""
         return self._graph.arrivals(np.array([start_s]), sources)[0]
 
     def carry(

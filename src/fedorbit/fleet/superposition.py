@@ -28,7 +28,7 @@ from fedorbit.learning.parameters import Vector
 
 
 class Signal(NamedTuple):
-    """What a satellite has to transmit."""
+    """Signal that a satellite transmits."""
 
     vector: Vector
     weight: float
@@ -38,13 +38,13 @@ class Signal(NamedTuple):
 
     @property
     def level(self) -> float:
-        """How well it is received for its weight: |h_k| / a_k, in units of the noise."""
+        """Quality of its reception for its weight: |h_k| / a_k, in units of the noise."""
         return math.sqrt(self.snr) / self.weight
 
 
 @dataclass(frozen=True, eq=False)
 class Superposed:
-    """What a server has received."""
+    """Signal that a server has received."""
 
     satellites: tuple[int, ...]
     """Those that transmitted, S."""

@@ -37,7 +37,7 @@ class Finished:
     end_s: float
     """Moment at which it ends, in seconds since the run's start; infinite if never."""
     about: dict[str, Fact]
-    """What the method noted about it."""
+    """Facts that the method noted about it."""
 
     @property
     def model(self) -> Vector:
@@ -46,7 +46,7 @@ class Finished:
 
     @property
     def update(self) -> Vector:
-        """How far training moved the model."""
+        """Change of the model by training."""
         return self.trained.model - self.start
 
 
@@ -176,7 +176,7 @@ class Training:
                 self._ledger.epochs[orbit] += self._epochs.add(t, orbit, job.satellite, epochs)
 
     def _held(self, job: LocalJob) -> int:
-        """How many samples the satellite of a job has."""
+        """Return the number of samples of the satellite of a job."""
         samples = self._rosters.at(job.key[0]).samples
         return int(samples.sum() if self._is_pooled(job) else samples[job.satellite])
 

@@ -1,1 +1,1 @@
-"""One satellite learns: the model, its flat parameter vector, local SGD, and who runs the jobs."""
+"""One satellite learns: the model, its flat parameter vector, local SGD, and engines."""

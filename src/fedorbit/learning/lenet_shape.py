@@ -1,4 +1,4 @@
-"""Sizes of LeNet's layers, for those who need no PyTorch, which takes a second to import."""
+"""Sizes of LeNet's layers, without PyTorch, which takes a second to import."""
 
 CONV1_WIDTH, CONV2_WIDTH, FC1_WIDTH, FC2_WIDTH = 6, 16, 120, 84
 KERNEL, POOL = 5, 2

@@ -54,7 +54,7 @@ ARGUMENTS = {
     "offloading": ["fleet"],
     "facts": ["state", "now"],
 }
-"""What the functions of a method are called with."""
+"""Names of the arguments of a method's functions."""
 METHODS: dict[str, type[Method]] = {
     "local": Local,
     "centralised": Centralised,

@@ -1,4 +1,4 @@
-"""When to aggregate: schedules are played forward over predicted visits, and the best is chosen.
+"""Search of aggregation schedules: they are simulated over predicted visits; the best is chosen.
 
 A schedule is a row of flags, one per slot. Many are played at once: arrays are `[schedule,
 satellite]`, and in a slot only the satellites that visit are touched.
@@ -23,11 +23,11 @@ MOST_ENTRIES = 1_000_000
 
 UPDATES, SAMPLES, DISCOUNTS, STALENESS, OLDEST, WEIGHT = range(6)
 EMPTY = np.zeros(6)
-"""What is known of a buffer: its number of updates, the samples behind them, the sums of their
+"""Statistics of a buffer: its number of updates, the samples behind them, the sums of their
 discounts c(s) and of their staleness s, the largest staleness, and the sum of c(s) n_k."""
 
 Utility = Callable[[Floats], Floats]
-"""What an aggregation is worth, of each row of `[aggregation, 6]`."""
+"""Utility of an aggregation, of each row of `[aggregation, 6]`."""
 
 
 def with_updates(
@@ -43,7 +43,7 @@ def with_updates(
 
 
 class Played(NamedTuple):
-    """What happens in one slot, of all schedules."""
+    """Events of one slot, of all schedules."""
 
     visitors: Ints
     """Satellites that visit."""
@@ -52,12 +52,12 @@ class Played(NamedTuple):
     rows: Ints
     """Schedules that aggregate."""
     contents: Floats
-    """What is known of the buffers that these aggregate, `[row, 6]`."""
+    """Statistics of the buffers that these aggregate, `[row, 6]`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What a server knows of the slots to come."""
+    """Forecast of the slots to come, at a server."""
 
     visits: Flags
     """Predicted, `[slot, satellite]`."""

@@ -1,4 +1,4 @@
-"""What an aggregation is worth, as FedSpace's schedule search asks: two estimates.
+"""Utility of an aggregation, for FedSpace's schedule search: two estimates.
 
 `mass_utility` needs no training. A ridge regression learns the fall of the loss from aggregations
 that are tried out on synthetic images, dealt like the run's, before the run.

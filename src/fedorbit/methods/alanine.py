@@ -31,7 +31,7 @@ Departures: the authors first train a super-resolution network in the same way, 
 all satellites become alike. Our datasets have one resolution, so that this part is left out. (2),
 (3), (5) and the curve are our choice, as is that personal models are pruned with the shared one.
 Models travel by store and forward. A unit sends the model that it holds to each other unit once, as
-soon as a first link is there. A copy counts once, when its receiver has trained next, and of
+soon as a first link exists. A copy counts once, when its receiver has trained next, and of
 several from one peer the newest: to keep all last copies would take memory of units x units x P.
 With `relays = "any"` stations pass models on as any node does, but hold none; otherwise no byte
 touches the ground. Routes are those of the plan as flown: what would be lost with a satellite on

@@ -25,8 +25,8 @@ Departures
   aggregated; + 1 in r_k, so that version 0 counts; models that are not selected are dropped, and a
   newer one of the same satellite replaces the older, so that gamma is at most 1.
 - HAPs are one: the ring, and the roles of source and sink, change nothing.
-- A satellite that trains goes on; then it begins with the newest version, once it has it itself. No
-  satellite passes on what a HAP has sent to its neighbour, nor by way of a server.
+- A satellite that trains continues; then it begins with the newest version, once it has it.
+  No satellite passes on what a HAP has sent to its neighbour, nor by way of a server.
 
     has, model, arrived_s     [satellite]: newest version that it has received, w of it, and when
     sent, trained             [satellite]: version that a HAP has sent it, and that it trained last

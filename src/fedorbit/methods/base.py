@@ -1,4 +1,4 @@
-"""What a method is: three functions over a state of named arrays.
+"""The contract of methods: three functions over a state of named arrays.
 
 `start(fleet)` makes the state, `round(state, now)` returns the next one, and `models(state)` says
 which model is used where: one for all, one per orbit, or one per satellite. A method owns no loop
@@ -53,7 +53,7 @@ class Method(BaseModel, ABC):
 
     @property
     def needs(self) -> Needs:
-        """What a satellite must be able to do in a round, to be among the trainers of its orbit.
+        """Work that a satellite must be able to do in a round to be among its orbit's trainers.
 
         Where time or power on board is limited, others sit the round out.
         """
@@ -67,5 +67,5 @@ class Method(BaseModel, ABC):
         return ()
 
     def facts(self, state: State, now: Now) -> dict[str, Any]:
-        """Return what the summary should tell after the last round, such as beta."""
+        """Return facts for the summary after the last round, such as beta."""
         return {}

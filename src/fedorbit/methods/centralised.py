@@ -1,7 +1,7 @@
 """Centralised: all data in one place. Not in the paper; what one model for all can reach.
 
 One model is trained on all training samples, in every round, wherever satellites are. It uses no
-links: raw data of all active satellites are assumed to be at hand.
+links: raw data of all active satellites are assumed to be available.
 """
 
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""How much an orbit trains in a round: FedOrbit's rule, which other methods may be given too.
+"""Effort of an orbit in a round: FedOrbit's rule, which other methods may use too.
 
 Methods that train for different times are hard to compare. `effort` lets a baseline spend what
 FedOrbit's default schedule would: the same epochs and intra-orbit rounds, in the same rounds. The
@@ -14,7 +14,7 @@ from fedorbit.methods.base import METHOD_CONFIG, Method
 
 
 class Work(NamedTuple):
-    """What an orbit's satellites do in one round."""
+    """Work of an orbit's satellites in one round."""
 
     epochs: int
     intra_rounds: int
@@ -40,7 +40,7 @@ class EffortSchedule(BaseModel):
         return int(min(self.max_epochs, base + self.catch_up * tau))
 
     def scheduled_work(self, orbit: int, now: Now) -> Work:
-        """What an orbit does in this round, in view or out of it."""
+        """Return the work of an orbit in this round, in view or out of it."""
         if orbit not in now.orbits.visible:
             return Work(self.dark_epochs, 1)
         tau = int(now.orbits.dark_rounds()[orbit])
@@ -61,7 +61,7 @@ class MatchedEffort(Method):
         return now.orbits.reachable if self.effort == "always" else now.orbits.visible
 
     def work(self, orbit: int, now: Now) -> Work:
-        """What an orbit that takes part does in this round."""
+        """Return the work in this round of an orbit that takes part."""
         if self.effort == "base":
             return Work.base(now)
         return EffortSchedule().scheduled_work(orbit, now)

@@ -57,7 +57,7 @@ class FedAvg(MatchedEffort):
         return {**state, **after, "received": received}
 
     def local(self, w: Vector) -> Rule:
-        """How satellites train, given the global model: here by LocalSGD and nothing else."""
+        """Return the local rule of satellites, given the global model: here LocalSGD alone."""
         return PLAIN
 
     def at_ground(self, state: State, mean: Vector, now: Now) -> State:
@@ -65,7 +65,7 @@ class FedAvg(MatchedEffort):
         return {"global": mean}
 
     def to_come(self, now: Now) -> Sequence[Phase]:
-        """What orbits do in a round after that: here nothing."""
+        """Return the phases of orbits in a round after that: here none."""
         return ()
 
     def models(self, state: State) -> Vector:

@@ -104,7 +104,7 @@ class FedLEO(Method):
         }
 
     def round(self, state: State, now: Now) -> State:
-        """Average where all results are there, and begin the next round when all have them."""
+        """Average where all results have arrived, and begin the next round when all have them."""
         after = {name: array.copy() for name, array in state.items()}
         if self.scope == "orbit":
             self._train(now.orbits.active, after, now)  # (1), (2)

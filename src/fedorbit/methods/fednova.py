@@ -14,8 +14,8 @@ optimum of another objective. FedNova moves it by eta (sum p_k a_k) (sum p_k d_k
     A_l = sum p_k a_k       y_l = w - A_l sum p_k (w - y_k) / a_k            in the orbit
                             w  <- w - (sum q_l A_l) sum q_l (w - y_l) / A_l  at the ground
 
-which for one intra-orbit round is the flat sum over satellites. With several, y_l goes on from the
-last one and A_l adds up. eta A_l is sent: eta is common to a round and cancels, but not where
+which for one intra-orbit round is the flat sum over satellites. With several, y_l continues from
+the last one and A_l adds up. eta A_l is sent: eta is common to a round and cancels, but not where
 results come late. Steps differ even at equal epochs, since samples do.
 
 Departures: `mu` adds FedProx's pull, here toward the start of each intra-orbit round and before the

@@ -6,8 +6,8 @@ Satellite Constellations".
     symbol           here
     w_l^{f,p}        features of `model[l]`, the orbit's personal extractor
     w^c              classifier of `model[l]`; with ideal links the same for all orbits
-    w_l              `uploaded[l]`: the GS's last news of orbit l
-    tau_l, sigma_l   rounds since orbit l was in view, and since the GS has heard of it; with ideal
+    w_l              `uploaded[l]`: the last upload of orbit l at the GS
+    tau_l, sigma_l   rounds since orbit l was in view, and since its last upload; with ideal
                      and causal links both count the same
     q_l              `effort[l]` on board, `quality[l]` at the GS
     s_kc, a_lc       class strength and affinity, from the fleet's counts and from `counts[l]`,
@@ -77,7 +77,7 @@ class FedOrbit(EffortSchedule, Method):
     blend: Literal["own", "literal"] = Field("own", description="which extractor is blended")
 
     def start(self, fleet: Fleet) -> State:
-        """All orbits have w(0); the GS has news of none."""
+        """All orbits have w(0); the GS has an upload of none."""
         w = fleet.initial_model()
         everywhere = np.tile(w, (fleet.orbits, 1))
         return {
@@ -93,7 +93,7 @@ class FedOrbit(EffortSchedule, Method):
         }
 
     def _late_state(self, fleet: Fleet, everywhere: Vector) -> State:
-        """What orbits need whose results come after a meeting: over physical links alone."""
+        """Return the state of orbits whose results come after a meeting; physical links alone."""
         orbits = fleet.orbits if fleet.aggregations is not None else 0
         return {
             "trained": everywhere[:orbits].copy(),
@@ -228,7 +228,7 @@ class FedOrbit(EffortSchedule, Method):
         fresh: NDArray[Any],
         now: Now,
     ) -> Vector:
-        """Combine the last news of all orbits; `w` is kept where none has a weight.
+        """Combine the last uploads of all orbits; `w` is kept where none has a weight.
 
         Of an orbit that never uploaded there is none: its counts and quality are 0.
         """

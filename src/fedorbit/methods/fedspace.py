@@ -167,7 +167,7 @@ class FedSpace(SatelliteClients):
         return best
 
     def outlook(self, state: State, now: Now) -> Outlook:
-        """Return what the server knows of the slots to come."""
+        """Return the server's forecast of the slots to come."""
         satellites = range(now.fleet.satellites)
         is_free = state["stage"] == FREE
         return Outlook(

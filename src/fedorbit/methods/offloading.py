@@ -1,4 +1,4 @@
-"""Which satellites give samples to faster neighbours before training: the greedy plan of FedLEO.
+"""Offloading of samples to faster neighbours before training: the greedy plan of FedLEO.
 
     symbol   here
     D_k      samples of satellite k
@@ -35,7 +35,7 @@ from fedorbit.hardware import Floats
 
 @dataclass(frozen=True)
 class Offloading:
-    """What counts in a decision."""
+    """Inputs of a decision."""
 
     epochs: int
     speeds: Floats

@@ -28,7 +28,7 @@ class Rings(Channel):
     rings: int = 1
 
     def bytes(self, values: int) -> int:
-        """How many bytes a member's values cost on their way to one other."""
+        """Return the number of bytes of a member's values on their way to one other."""
         return BYTES_PER_PARAMETER * 2 * self.rings * -(-values // self.members)
 
 

@@ -112,7 +112,7 @@ class PerFedAvg(FedAvg):
 
     @property
     def rule(self) -> Rule:
-        """What makes a model good after its adaptation."""
+        """The rule that trains a model to be good after its adaptation."""
         return Maml(self.alpha, hessian=self.variant == "hf")
 
     def local(self, w: Vector) -> Rule:

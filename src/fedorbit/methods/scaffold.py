@@ -125,7 +125,7 @@ class Scaffold(MatchedEffort):
         c, uploaded = state["received_control"][orbit], state["uploaded"][orbit]
         clients = self._clients(orbit, now.orbits.satellites(orbit))
         control = {k: state["control"][k] for k in clients if state["heard"][k]}
-        # c holds nothing of satellites that were not heard before this round.
+        # c holds nothing of satellites without an upload before this round.
         known = set(control) if self.unheard == "ignore" else set(clients)
         corrections: dict[int, Vector] = {}  # one of each client, whose satellites share it
 

@@ -1,4 +1,4 @@
-"""Which satellite of an orbit uploads for all of it: predicted from windows and routes.
+"""Sinks: the satellite that uploads for all of its orbit, predicted from windows and routes.
 
     t_j      when satellite j can send its model: arrival of w, and training
     ready_k  max_j (arrival at k of what j sends at t_j)
@@ -25,7 +25,7 @@ class Upload(NamedTuple):
     """A window in which a satellite could upload; the earlier is the smaller."""
 
     end_s: float
-    """When a model that leaves as early as possible is at the server."""
+    """Arrival at the server of a model that leaves as early as possible."""
     shortness_s: float
     """Minus the length of the window, from that departure on."""
     satellite: int

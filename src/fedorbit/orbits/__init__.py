@@ -1,1 +1,1 @@
-"""Where satellites are and what they can see; NumPy and SGP4 only."""
+"""Positions of satellites, contacts, links and routes; NumPy and SGP4 only."""

@@ -225,7 +225,7 @@ def _scan(margin: _Margin, grid: TimeGrid, progress: Progress | None) -> list[_B
     for rows in time_chunks(len(grid), pairs, "finding contacts", progress):
         at_start, at_end = rows.start == 0, rows.stop == len(grid)
         times_s = grid.times_s(rows.start - (not at_start), rows.stop + (not at_end))
-        # Beyond the horizon nothing is up: who is up at its ends rises and sets right there.
+        # Beyond the horizon nothing is up: a satellite up at its ends rises or sets there.
         beyond = ((int(at_start), int(at_end)), (0, 0), (0, 0))
         margins = np.pad(margin.grid(times_s), beyond, constant_values=-np.inf)
         times_s = np.pad(times_s, beyond[0], mode="edge")

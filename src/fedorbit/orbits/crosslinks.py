@@ -165,7 +165,7 @@ def _join(parts: "list[_Brackets]") -> _Brackets:
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """What the grid shows of windows, each bracketed by grid points."""
+    """Windows found on the grid, each bracketed by grid points."""
 
     begins: _Brackets
     ends: _Brackets
@@ -369,7 +369,7 @@ def _shortest_km2(sight: Sight, windows: _Brackets, nearest: _Brackets, step_s: 
 
 
 def _vertex(sight: Sight, pairs: _Brackets, time_s: Floats, half_s: float) -> Floats:
-    """Where the parabola through three moments has its minimum, in steps from the middle one."""
+    """Return the minimum of the parabola through three moments, in steps from the middle one."""
     before, here, after = (
         sight.range2_km2_at(pairs.first, pairs.second, time_s + shift_s)
         for shift_s in (-half_s, 0.0, half_s)

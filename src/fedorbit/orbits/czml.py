@@ -3,7 +3,7 @@
 Positions are in the Earth-fixed frame, sampled evenly and interpolated by the viewer: an inertial
 frame would be right only if the viewer's Earth turned exactly as it does here. At a step of five
 minutes the interpolation is good to metres, except where element sets of a satellite take over from
-each other: a jump there is drawn as a slide. A line between two nodes is there while they are in
+each other: a jump there is drawn as a slide. A line between two nodes is drawn while they are in
 contact. A document has a limit of positions and contacts; a longer period is cut, or refused if it
 was asked for.
 """
@@ -43,7 +43,7 @@ Packet = dict[str, Any]
 
 @dataclass(frozen=True)
 class Clip:
-    """What part of a schedule a document shows."""
+    """Part of a schedule that a document shows."""
 
     duration_s: float
     step_s: int

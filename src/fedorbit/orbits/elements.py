@@ -31,7 +31,7 @@ MOST_BYTES = 1 << 26
 longest format, which is twice as many as there are in orbit."""
 MOST_NAME_CHARACTERS = 100  # names are printed; those of catalogues have up to 24
 MOST_TURN_DEG = 2.0
-"""How much the inclinations of one satellite's sets can differ: a turn of 2 degrees takes 260 m/s
+"""Largest difference of the inclinations of one satellite's sets: a turn of 2 degrees takes 260 m/s
 in a low orbit, and drift is far slower."""
 TLE_LINE_LENGTH = 69
 _DECIMAL = r" *[+-]? *[0-9]*\.[0-9]+ *"
@@ -85,7 +85,7 @@ RANGES = {
     "MEAN_MOTION_DDOT": (-math.inf, math.inf, ""),
 }
 """Least and greatest values: SGP4 takes others without a word and returns positions at random."""
-YEARS = (1957, 2056)  # an SGP4 record knows two digits of the year
+YEARS = (1957, 2056)  # an SGP4 record has two digits of the year
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the links between satellites of a contact plan amount to: windows, degrees, orbit pairs.
+"""Statistics of the links between satellites of a contact plan: windows, degrees, orbit pairs.
 
 Shares of time are exact: they are sums over the moments at which a link begins or ends.
 """

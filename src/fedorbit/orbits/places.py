@@ -36,7 +36,7 @@ class Place:
 
 
 def horizon_dip_deg(altitude_km: float) -> float:
-    """How far the Earth's edge is below the horizontal, seen from an altitude over a sphere."""
+    """Return the angle of the Earth's edge below the horizontal, from an altitude over a sphere."""
     height_km = max(altitude_km, 0.0)
     return float(np.degrees(np.arccos(EARTH_RADIUS_KM / (EARTH_RADIUS_KM + height_km))))
 

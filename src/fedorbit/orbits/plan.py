@@ -23,14 +23,14 @@ from fedorbit.orbits.places import Place
 
 Kind = Literal["ground", "platform", "isl"]
 KINDS: tuple[Kind, ...] = ("ground", "platform", "isl")
-"""What a contact is between: a satellite and a server of that role, or two satellites."""
+"""Kinds of contacts: of a satellite and a server of that role, or of two satellites."""
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
 class Window(NamedTuple):
-    """When two nodes are in contact, in seconds since the run's start."""
+    """Contacts of pairs of nodes, in seconds since the run's start."""
 
     begin_s: float
     """No earlier than was asked for."""
@@ -113,7 +113,7 @@ class ContactPlan:
         return flags.reshape(len(times_s), self.satellites, self.servers)
 
     def satellites_in_view(self, times_s: Floats, satellites: Ints) -> Flags:
-        """Which of some satellites are in contact with any server, `[time, satellite]`."""
+        """Return which satellites are in contact with any server, `[time, satellite]`."""
         column = np.full(self.satellites, -1)
         column[satellites] = np.arange(len(satellites))
         plan = self.with_servers

@@ -44,7 +44,7 @@ and the levels are as far apart as so many of their spreads, and as this part of
 
 @dataclass(frozen=True, eq=False)
 class Elements:
-    """What decides in which orbit a satellite is, at one moment; an entry for each satellite."""
+    """Elements by which satellites are grouped into orbits, at one moment; one entry each."""
 
     inclination_deg: Floats
     altitude_km: Floats
@@ -175,7 +175,7 @@ def _least(planes: list[Ints]) -> float:
 
 
 def _typical_step_deg(elements: Elements, planes: list[Ints]) -> float:
-    """Angle between neighbouring planes of a shell; infinite where there are too few to tell."""
+    """Angle between neighbouring planes of a shell; infinite where there are too few."""
     if len(planes) < 3:
         return np.inf
     middles_deg = np.sort([_middle_deg(elements.raan_deg[plane]) for plane in planes])

@@ -1,4 +1,4 @@
-"""Where satellites are: circular Kepler motion and SGP4, behind one interface.
+"""Positions of satellites: circular Kepler motion and SGP4, behind one interface.
 
 Both answer two questions: all satellites at all times (`r_eci_km`, a grid), and one satellite at
 one time for many pairs (`r_eci_km_at`, for refining the moments of a contact).
@@ -23,7 +23,7 @@ from fedorbit.orbits.earth import (
 
 
 class Motion(Protocol):
-    """How a set of satellites moves; times are seconds since the start."""
+    """Motion of a set of satellites; times are seconds since the start."""
 
     def r_eci_km(self, times_s: Floats) -> Floats:
         """Inertial positions `[time, satellite, 3]`."""

@@ -43,14 +43,14 @@ class Ring:
 
     @property
     def verdict(self) -> str:
-        """How often neighbours see each other, in a word or two."""
+        """Share of time in which neighbours see each other, in a word or two."""
         if self.satellites == 1:
             return "alone"
         return "always" if self.seen == 1.0 else "never" if self.seen == 0.0 else "at times"
 
 
 def rings(constellation: Constellation, grazing_km: float) -> list[Ring]:
-    """Look at the neighbours of every orbit."""
+    """Return how neighbours of every orbit see each other."""
     sight = Sight(constellation, LinkSettings(grazing_km=grazing_km, max_range_km=None))
     start_km = constellation.motion.r_eci_km(np.zeros(1))[0]
     period_s = _period_s(float(np.median(np.linalg.norm(start_km, axis=-1))))

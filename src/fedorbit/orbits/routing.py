@@ -1,6 +1,6 @@
 """Earliest arrival by store and forward: how fast a message gets from node to node of a plan.
 
-A message waits at a node until a contact lets it go on. It may leave at any moment of a contact
+A message waits at a node until a contact carries it on. It may leave at any moment of a contact
 (its begin included, its end not), takes a fixed time for the hop, and must be through by the
 contact's end. Leaving as early as possible is never worse, so the earliest arrival at every node
 follows from earliest arrivals alone: Dijkstra's algorithm over time. The latest departure that
@@ -89,12 +89,12 @@ class _Edges:
     contact: Ints
     """The contact; plus the number of contacts if it is used from its second node."""
     row: Ints
-    """Where the edges of each node begin, and where the last end."""
+    """Index of the first edge of each node, and of the end of the last."""
 
 
 @dataclass(frozen=True, eq=False)
 class Arrivals:
-    """When a message that starts at some nodes can be at each node."""
+    """Earliest arrival at each node of a message that starts at some nodes."""
 
     start_s: float
     arrival_s: Floats
@@ -108,7 +108,7 @@ class Arrivals:
 
 @dataclass(frozen=True, eq=False)
 class Departures:
-    """How late a message can leave each node and be at a target by a deadline."""
+    """Latest departure from each node with which a message is at a target by a deadline."""
 
     deadline_s: float
     departure_s: Floats
@@ -375,7 +375,7 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class Delays:
-    """How long messages take that start at given moments, such as begins of rounds.
+    """Delays of messages that start at given moments, such as begins of rounds.
 
     Infinity where the plan ends before: it should be longer than the moments by some hours.
     """

@@ -1,4 +1,4 @@
-"""Which rounds serve an orbit when links have rates: in view, and long enough for a model.
+"""Rounds that serve an orbit when links have rates: in view, and long enough for a model.
 
 Visibility is that at the begin of a round; how long a contact then lasts is in the contact plan.
 A round serves an orbit if the orbit is in view and the seconds that any station sees any
@@ -35,7 +35,7 @@ class LinkRates:
 
 @dataclass(frozen=True, eq=False)
 class Service:
-    """What rates make of a schedule."""
+    """Rounds of a schedule that serve each orbit at given rates."""
 
     in_view: Schedule
     """Orbits in view, served or not."""

@@ -1,4 +1,4 @@
-"""When two satellites can link: line of sight above the atmosphere, range, and pointing rate.
+"""Conditions of links between satellites: line of sight, range, and pointing rate.
 
 The segment between them must stay `grazing_km` above the Earth's surface: the point c = p + s (q -
 p), 0 <= s <= 1, that is nearest to the Earth's centre must be outside the surface raised by that
@@ -27,7 +27,7 @@ HALF_DIFFERENCE_S = 0.5
 
 @dataclass(frozen=True)
 class LinkSettings:
-    """What links between satellites need; the defaults are those of an optical terminal."""
+    """Limits of links between satellites; the defaults are those of an optical terminal."""
 
     grazing_km: float = 80.0
     """Least height of the line of sight above the Earth's surface."""
@@ -113,7 +113,7 @@ class Sight:
         return float(sight_km if limit_km is None else min(sight_km, limit_km))
 
     def allowed(self, first: Ints, second: Ints) -> NDArray[np.bool_]:
-        """Whether the orbits of two satellites permit a link."""
+        """Return whether the orbits of two satellites permit a link."""
         orbit = self.constellation.orbit_of_satellite
         same = orbit[first] == orbit[second]
         return (same & self.settings.in_plane) | (~same & self.settings.cross_plane)

@@ -1,4 +1,4 @@
-"""How long satellites are in sunlight: the Sun's direction, and the Earth's shadow.
+"""Seconds of sunlight of satellites: the Sun's direction, and the Earth's shadow.
 
 The Sun comes from the Astronomical Almanac's low-precision formulas, good to 0.01 degrees from
 1950 to 2050 and to a few hundredths in the years a schedule allows. The shadow is a cylinder: the
@@ -73,7 +73,7 @@ def sunlit_seconds(
 
 
 def shadow_clearance_km(r_eci_km: Floats, sun: Floats, radius_km: float) -> Floats:
-    """How far positions `[..., 3]` are outside the Earth's shadow; negative inside.
+    """Return the distance of positions `[..., 3]` from the Earth's shadow; negative inside.
 
     On the day side it is the height above the Earth, which continues the distance from the
     cylinder without a step, so that borders can be interpolated.

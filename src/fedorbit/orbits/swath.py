@@ -1,6 +1,6 @@
-"""How often each satellite flies over a place: how often its swath comes to cover it.
+"""Overflights of a place by each satellite: how often its swath comes to cover it.
 
-A pass counts once, when the swath reaches the place; who is covered at the start has one already.
+A pass counts once, when the swath reaches the place; a place covered at the start has one already.
 Between grid points the cosine of the angle between place and sub-satellite point is a parabola to
 better than 1e-7, so its extrema are known without a finer grid: a pass that only grazes the place
 between two points is not lost, nor is a short interruption of one.

@@ -1,4 +1,4 @@
-"""Which links a satellite makes when it has fewer terminals than partners in sight.
+"""Selection of links where a satellite has fewer terminals than partners in sight.
 
 Terminals are assigned at the points of the time grid, in order:
 
@@ -54,7 +54,7 @@ def assign(
     satellites = sight.constellation.satellites
     steps = len(grid) - begin
     for rows in time_chunks(steps, 3 * satellites, "assigning terminals", progress):
-        # One more point: the next position tells which way a satellite flies.
+        # One more point: the next position shows which way a satellite flies.
         states = sight.states(grid.times_s(begin + rows.start, begin + rows.stop + 1))
         for step, (here, after) in enumerate(pairwise(states)):
             board.release(here, begin + rows.start + step)

@@ -18,7 +18,7 @@ CHUNK_VALUES = 1_000_000
 
 @dataclass(frozen=True)
 class Schedule:
-    """When each orbit is in view of at least one station."""
+    """Rounds in which each orbit is in view of at least one station."""
 
     times_s: Floats
     visible: NDArray[np.bool_]

@@ -1,4 +1,4 @@
-"""Pictures of links between satellites: when orbits are linked, and how long news takes."""
+"""Pictures of links between satellites: when orbits are linked, and delays of messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

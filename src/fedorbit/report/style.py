@@ -1,4 +1,4 @@
-"""How every figure looks: colours that colour-blind readers can tell apart, and how it is saved."""
+"""Style of all figures: colours that colour-blind readers can distinguish, and saving."""
 
 from collections.abc import Sequence
 from pathlib import Path

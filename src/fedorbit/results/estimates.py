@@ -35,7 +35,7 @@ def estimate(values: Sequence[float | None]) -> Estimate:
 def best(means: Mapping[Key, float | None], metric: str) -> set[Key]:
     """Return which of the competitors are best; one alone is not.
 
-    Compared as printed, so that equal numbers are never told apart.
+    Compared as printed, so that equal numbers never differ.
     """
     printed = {key: round(mean, DECIMALS) for key, mean in means.items() if mean is not None}
     if len(means) < 2 or not printed:

@@ -1,4 +1,4 @@
-"""What a table may show of a method's run: one number of each kind, and how it is printed.
+"""Metrics that a table may show of a method's run, and how each is printed.
 
 Study tables and the report take their numbers from here. `accuracy` and `spread` are what methods
 compete in; the others say what that took and how it came about, and none of them is marked as the
@@ -23,7 +23,7 @@ class Metric:
     """One kind of number."""
 
     head: str
-    """How a table calls it."""
+    """Its name in a table."""
     of: Callable[[MethodResults], float | None]
     """Its value in a run that is finished; None where the run has none."""
     explained: str = ""

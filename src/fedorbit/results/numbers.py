@@ -1,4 +1,4 @@
-"""How results are printed, in a terminal, on a page and in a table."""
+"""Formatting of results, in a terminal, on a page and in a table."""
 
 from collections.abc import Sequence
 
@@ -45,5 +45,5 @@ def amount(value: float | None, unit: str = "") -> str:
 
 
 def ratio(value: float | None, sign: str = "×", unknown: str = NOT_KNOWN) -> str:
-    """How many times as much, such as `1.25 ×`."""
+    """Return a ratio as text, such as `1.25 ×`."""
     return unknown if value is None else f"{value:.2f} {sign}"

@@ -1,4 +1,4 @@
-"""What a method has left in its run's folder, with every file compared to what the run wrote."""
+"""Results of a method in its run's folder, with every file compared to what the run wrote."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class MethodResults:
 
     @property
     def noted(self) -> dict[str, dict[str, float]]:
-        """What the method noted over the run, or so far, by name."""
+        """Numbers that the method noted over the run, or so far, by name."""
         found = noted(self.records) if self.summary is None else self.summary
         told: dict[str, dict[str, float]] = found.get("noted", {})
         return told

@@ -1,4 +1,4 @@
-"""The server's answers: pages, what they draw, and news of runs as server-sent events."""
+"""The server's answers: pages, their data, and updates of runs as server-sent events."""
 
 import asyncio
 import mimetypes
@@ -28,7 +28,7 @@ from fedorbit.simulation.manifest import CONFIG, MANIFEST, WORLD
 
 LOOK_EVERY_S = 1.0
 SIGN_OF_LIFE_EVERY = 15
-"""Looks without news, after which a comment shows whether the browser is still there."""
+"""Polls without an update, after which a comment shows whether the browser is still connected."""
 MOST_FOLLOWERS = 64
 """Pages that follow runs at once."""
 ASSETS = {
@@ -38,7 +38,7 @@ ASSETS = {
         "fedorbit.serve",
     ),
 }
-"""What the pages load, and the package it is in; there are no other files to ask for."""
+"""Files that pages load, and the package of each; no others are served."""
 
 
 class Answers:

@@ -1,4 +1,4 @@
-"""What a server shows: the runs below one folder, and how far each has come.
+"""Catalog of a server: the runs below one folder, and the progress of each.
 
 A request names a run as the list does; what is not in the list does not exist, so that no path is
 ever made from a request. Links are not followed, neither to folders nor to files.
@@ -35,7 +35,7 @@ Phase = Literal["done", "running", "interrupted", "waiting"]
 
 @dataclass(frozen=True)
 class MethodState:
-    """How far a method of a run has come."""
+    """Progress of a method of a run."""
 
     method: str
     phase: Phase
@@ -233,7 +233,7 @@ def _is_regular(path: Path) -> bool:
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name is UTF-8: others cannot stand on a page or in an address."""
+    """Return whether a name is UTF-8: others cannot stand on a page or in an address."""
     try:
         name.encode()
     except UnicodeEncodeError:

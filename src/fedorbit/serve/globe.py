@@ -59,7 +59,7 @@ class Globe:
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        """What does not move, as plain values."""
+        """Parts of the globe that do not move, as plain values."""
         places = build_places(self.config)
         r_ecef_km = PlaceArrays.of(places, self.constellation.geoid).r_ecef_km
         return {

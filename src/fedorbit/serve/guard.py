@@ -1,4 +1,4 @@
-"""Which requests are answered, and what a browser may do with an answer.
+"""Access control: which requests are answered, and what a browser may do with an answer.
 
 The server is for pages of its own alone. A page of the web that is open in the same browser must
 not read runs: not by a name of its own that it lets point here (DNS rebinding), hence the check of
@@ -68,7 +68,7 @@ class Guard:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """Whether a `Host` is a name of this server, or an address: those cannot be rebound.
+        """Return whether a `Host` is a name of this server, or an address: those cannot be rebound.
 
         The port is not compared: it is another one where a tunnel leads here.
         """

@@ -12,7 +12,7 @@ from fedorbit.serve.catalog import Catalog
 from fedorbit.serve.guard import Guard
 
 ENDING_S = 3
-"""How long answers under way may take once the server is to end."""
+"""Seconds that answers under way may take once the server is to end."""
 
 
 class Listening:

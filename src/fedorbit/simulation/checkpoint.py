@@ -3,7 +3,7 @@
 The arrays are written first, then the JSON file with their checksum and its own; both are written
 beside their place and renamed. So a JSON file belongs to a whole checkpoint unless the disk damages
 it, and then the one before, which is kept, takes its place. One of another format is whole, and is
-left alone: the version that wrote it can go on from it.
+left alone: the version that wrote it can continue from it.
 """
 
 import json
@@ -41,7 +41,7 @@ WORLD_ARRAY = "world:"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a run stands after `rounds_done` rounds."""
+    """State of a run after `rounds_done` rounds."""
 
     rounds_done: int
     state: "State"

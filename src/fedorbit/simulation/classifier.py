@@ -27,7 +27,7 @@ BATCH = 256
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What surrounds the parameters of a model."""
+    """Everything about a model but its parameters."""
 
     model: str
     """As in `model.name`."""
@@ -44,7 +44,7 @@ class ModelCard:
     method: str
     """Method that trained it."""
     serves: str
-    """Where it is in use: everyone, or such as orbit 2."""
+    """Nodes that use it: everyone, or such as orbit 2."""
     rounds: int
     """Rounds after which it was taken."""
     options: dict[str, Any] = field(default_factory=dict)

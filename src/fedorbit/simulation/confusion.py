@@ -1,4 +1,4 @@
-"""Which classes are taken for which: confusion matrices, and the figures that follow from them.
+"""Confusion matrices, and the figures that follow from them.
 
 A matrix counts test samples, `[true class, predicted class]`. Figures are defined as in
 scikit-learn, in percent.

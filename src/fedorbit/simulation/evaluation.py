@@ -1,4 +1,4 @@
-"""How good the models in use are on the test samples of their orbits or satellites.
+"""Evaluation of the models in use on the test samples of their orbits or satellites.
 
 A method serves everyone with one model, or each orbit or satellite with one of its own. In each
 case the accuracy of an orbit is the share of its test samples that are recognised: over satellites,

@@ -1,4 +1,4 @@
-"""The only round loop: train, evaluate, record, checkpoint; stop and go on at any moment."""
+"""The only round loop: train, evaluate, record, checkpoint; stop and continue at any moment."""
 
 import time
 from contextlib import closing, suppress
@@ -38,16 +38,16 @@ from fedorbit.stopping import StopRequested, deaf_to_signals, stopping_on_signal
 
 
 class RunProgress(Protocol):
-    """What a run reports to."""
+    """Observer of a run."""
 
     def begin(self, method: str, rounds_done: int, rounds: int) -> None:
-        """A method starts or goes on."""
+        """Report that a method starts or continues."""
 
     def round_done(self, t: int, record: Record | None) -> None:
         """A round is over; with its record if it was evaluated."""
 
     def finished(self, summary: dict[str, Any]) -> None:
-        """All rounds are done; told again if the process dies before the summary is written."""
+        """Report that all rounds are done; again if the process dies before the summary."""
 
     def end(self) -> None:
         """The method is over or stopped."""
@@ -57,7 +57,7 @@ class SilentRunProgress:
     """Shows nothing."""
 
     def begin(self, method: str, rounds_done: int, rounds: int) -> None:
-        """A method starts or goes on."""
+        """Report that a method starts or continues."""
 
     def round_done(self, t: int, record: Record | None) -> None:
         """A round is over."""
@@ -119,7 +119,7 @@ def fleet_for(method: Method, world: World, engine: Engine) -> Fleet:
 
 @dataclass
 class _Standing:
-    """Where a run stands. In one place only, so that no older state stays in memory."""
+    """State of a run. In one place only, so that no older state stays in memory."""
 
     done: Checkpoint
 

@@ -1,4 +1,4 @@
-"""What makes a run's folder one thing: `run.json` binds its files together by SHA-256.
+"""The manifest of a run's folder: `run.json` binds its files together by SHA-256.
 
 It keeps the settings that config.toml had, the checksums of the world file, of the element sets and
 of the contact plan, and those of the user's own code. Its own checksum names the run: the first
@@ -48,7 +48,7 @@ MOST_MANIFEST_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a run was when it began."""
+    """Settings, files and code of a run when it began."""
 
     settings: Mapping[str, Any]
     """As in config.toml, flat."""
@@ -80,7 +80,7 @@ def write_manifest(folder: Path, files: list[str], code: Mapping[str, str]) -> M
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Read what a run was when it began; None where it has not, or is of format 1."""
+    """Read the manifest of a run; None where it has not begun, or is of format 1."""
     path = folder / MANIFEST
     try:
         document = read_json(path, MANIFEST_FILE, MOST_MANIFEST_BYTES)

@@ -1,6 +1,6 @@
-"""What a run's folder asks for beyond itself, and may not decide: connections to other machines.
+"""Connections to other machines that a run's folder names, and may not decide.
 
-A folder that somebody sent may name an MLflow server, Weights & Biases or a Ray cluster. Resuming
+A folder from elsewhere may name an MLflow server, Weights & Biases or a Ray cluster. Resuming
 it connects only where the user has named the same setting, on the command line or in a
 configuration of their own.
 """

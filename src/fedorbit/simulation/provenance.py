@@ -1,4 +1,4 @@
-"""Where a result comes from: the code, the configuration and the machine that made it."""
+"""Provenance of a result: the code, the configuration and the machine that made it."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ LATER = {
 
 
 def provenance(config: Config, backend: str) -> dict[str, Any]:
-    """Return what a reader needs to tell whether two results can be compared."""
+    """Return what a reader needs to decide whether two results can be compared."""
     import torch  # takes a second
 
     return {
@@ -54,7 +54,7 @@ def what_counts(config: Config) -> dict[str, Any]:
     Of the engine's settings only the backend can: kernel and PyTorch round differently. Trackers
     only watch. Of a file its content counts, wherever it lies. What is left out does not count, be
     it a table, `data.share`, a plan, confusion matrices on the way, or the role of a ground
-    station: hashes stay the same when a later version knows of more.
+    station: hashes stay the same when a later version has more.
     """
     counted = config.model_dump(mode="json", exclude={"tracking"})
     values = {k: v for k, v in counted.items() if v is not None}
@@ -82,7 +82,7 @@ def what_counts(config: Config) -> dict[str, Any]:
 def source_commit(folder: Path = Path(__file__).parent) -> str | None:
     """Commit of the checkout that holds the source, `+` behind it if files differ from it.
 
-    None where there is no checkout or no git; and an installed package inside somebody else's
+    None where there is no checkout or no git; and an installed package inside another
     repository is no checkout of ours, so git must know this very file.
     """
     if _git(folder, "ls-files", "--error-unmatch", Path(__file__).name) is None:
@@ -95,7 +95,7 @@ def source_commit(folder: Path = Path(__file__).parent) -> str | None:
 
 
 def cpu_model() -> str | None:
-    """Name of the processor, where the system tells it."""
+    """Name of the processor, where the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
     except OSError:

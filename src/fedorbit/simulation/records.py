@@ -36,7 +36,7 @@ STUDY = "study.toml"
 LAST_ROUNDS = 10
 """The paper's metrics are means over the last ten evaluated rounds."""
 INTEGRITY = "integrity"
-"""What binds a summary to its run and records."""
+"""Key of the checksums that bind a summary to its run and records."""
 MOST_SUMMARY_BYTES = 16 << 20
 TAIL_BYTES = 1_000_000
 """Of a file of records, in which its last line is."""
@@ -130,7 +130,7 @@ def _checked_link(before: str, line: bytes) -> str:
 
 
 def method_folder(folder: Path, method: str) -> Path:
-    """Where a method's files are; `my_module:MyMethod` lies in `my_module-MyMethod`."""
+    """Return the folder of a method's files; of `my_module:MyMethod` it is `my_module-MyMethod`."""
     return folder / (re.sub(r"[^A-Za-z0-9._-]+", "-", method).lstrip(".") or "-")
 
 
@@ -190,7 +190,7 @@ def write_summary(folder: Path, summary: dict[str, Any], run_id: str, chain: str
 
 
 def _finite(value: Any) -> Any:
-    """Put null where a diverged run has no number; JSON knows no other word for it."""
+    """Put null where a diverged run has no number; JSON has no other value for it."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list):

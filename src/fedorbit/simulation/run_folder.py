@@ -1,4 +1,4 @@
-"""Which process may write into a run's folder: one at a time, and none into a folder in use."""
+"""Locks of run folders: one process at a time writes into a folder, none into one in use."""
 
 import filecmp
 from collections.abc import Iterator, Mapping
@@ -50,9 +50,9 @@ def only_one(folder: Path) -> Iterator[None]:
 
 
 def refuse_used(folder: Path, copies: Mapping[str, Path]) -> None:
-    """Refuse a folder that holds a run or anybody's work.
+    """Refuse a folder that holds a run or other files.
 
-    What a killed start leaves behind is nobody's: hidden files, and copies of the files that the
+    What a killed start leaves behind does not count: hidden files, and copies of the files that the
     configuration names.
     """
     if (folder / CONFIG).exists():

@@ -127,7 +127,7 @@ def resume(
 ) -> RunResult:
     """Continue the run in a folder, with overrides, or with a configuration of the caller's.
 
-    How the run is executed may change; what is computed may not. A folder may come from anybody:
+    How the run is executed may change; what is computed may not. A folder may come from anywhere:
     it decides neither which code is imported nor what is connected to, see `user_code` and
     `outside`.
     """
@@ -275,7 +275,7 @@ def _store(config: Config, folder: Path, backend: str) -> Config:
     """Write down the configuration, and return it as it will be read again.
 
     The folder holds all that a run needs but its images: element sets and a contact plan are
-    copied into it. Who trains is settled, since kernel and PyTorch round differently and a run
+    copied into it. The backend is settled, since kernel and PyTorch round differently and a run
     keeps its choice.
     """
     engine = config.engine.model_copy(update={"backend": backend})

@@ -91,7 +91,7 @@ RECORD: TypeAdapter[Any] = TypeAdapter(Annotated[RecordShape, AfterValidator(_fi
 
 @with_config(STRICT)
 class IntegrityShape(TypedDict):
-    """What binds a summary to its run."""
+    """Checksums that bind a summary to its run."""
 
     run_id: Sha256
     records: Sha256
@@ -99,7 +99,7 @@ class IntegrityShape(TypedDict):
 
 @with_config(STRICT)
 class OnboardShape(TypedDict):
-    """What a summary reports of time and charge on board."""
+    """Time and charge on board in a summary."""
 
     busy_rounds: list[Count]
     late_rounds: list[Count]
@@ -107,7 +107,7 @@ class OnboardShape(TypedDict):
 
 @with_config(STRICT)
 class SummaryShape(TypedDict):
-    """What a finished method came to; runs of earlier versions lack some of it."""
+    """Results of a finished method; runs of earlier versions lack some of them."""
 
     method: NotRequired[str]
     accuracy: Percent
@@ -180,7 +180,7 @@ class PlacesShape(TypedDict):
 
 @with_config(STRICT)
 class InputShape(TypedDict):
-    """What a model takes: images as they are stored, and their standardisation per channel."""
+    """Input of a model: images as they are stored, and their standardisation per channel."""
 
     dtype: Literal["uint8", "uint16", "float32"]
     scale: list[float]
@@ -189,7 +189,7 @@ class InputShape(TypedDict):
 
 @with_config(STRICT)
 class CardShape(InputShape):
-    """What an exported model has beside its parameters."""
+    """Metadata of an exported model."""
 
     model: str
     layer: str | None
@@ -218,7 +218,7 @@ CARD: TypeAdapter[Any] = TypeAdapter(Annotated[CardShape, AfterValidator(_has_a_
 
 @with_config(STRICT)
 class WorldShape(TypedDict):
-    """What a run's configuration fixes before its first round.
+    """Facts that a run's configuration fixes before its first round.
 
     Format 1 had neither passes nor contacts.
     """
@@ -307,7 +307,7 @@ class TallyShape(TypedDict):
 
 @with_config(STRICT)
 class LedgerShape(TypedDict):
-    """What a run had spent when a checkpoint was written."""
+    """Costs of a run when a checkpoint was written."""
 
     samples_trained: Count
     to_ground_bytes: Count
@@ -380,7 +380,7 @@ Shelved = TypeAliasType("Shelved", "str | list[Shelved]")
 
 @with_config(STRICT)
 class ResultShape(TypedDict):
-    """What a program of an orbit returned; `key` is the orbit, or its complement."""
+    """Values that a program of an orbit returned; `key` is the orbit, or its complement."""
 
     key: int
     result: Shelved
@@ -426,7 +426,7 @@ class SpentShape(TypedDict):
 
 @with_config(STRICT)
 class SealedShape(TypedDict):
-    """What the numbers of a checkpoint of any format have."""
+    """Keys that checkpoints of all formats have."""
 
     format: NotRequired[Count]
     sha256: Sha256
@@ -455,7 +455,7 @@ CHECKPOINT_FILE: TypeAdapter[Any] = TypeAdapter(CheckpointShape)
 
 @with_config(STRICT)
 class ManifestShape(TypedDict):
-    """What binds the files of a run together."""
+    """Manifest that binds the files of a run together."""
 
     format: Count
     settings: dict[str, Any]
@@ -469,7 +469,7 @@ MANIFEST_FILE: TypeAdapter[Any] = TypeAdapter(ManifestShape)
 
 @with_config(STRICT)
 class TrackedShape(TypedDict):
-    """Which run of MLflow or Weights & Biases a method is logged to."""
+    """Run of MLflow or Weights & Biases to which a method is logged."""
 
     run_id: Annotated[str, StringConstraints(pattern=r"^[\w-]+$")]
 

@@ -97,25 +97,25 @@ class World:
     hardware: Hardware | None = None
     """Speed and power on board, where the configuration has them."""
     service: Service | None = None
-    """What the rates of links make of the rounds in view, where the configuration has them."""
+    """Rounds in view that link rates leave, where the configuration has rates."""
     unlinked_orbits: tuple[int, ...] = ()
     """Orbits whose links are assumed and do not always exist, with `links = "physical"`."""
 
     @property
     def orbits_present(self) -> NDArray[np.bool_]:
-        """Orbits that are there, `[round, orbit]`."""
+        """Active orbits, `[round, orbit]`."""
         rounds = np.arange(self.schedule.rounds)
         return self.activity.orbits_during(rounds, self.partition.orbit_of_satellite)
 
     @property
     def tau_max(self) -> int:
-        """The longest gap of an orbit that is there; rounds away are no gap in its contacts."""
+        """The longest gap of an active orbit; rounds away are no gap in its contacts."""
         covered = self.schedule.visible | ~self.orbits_present
         return replace(self.schedule, visible=covered).tau_max
 
     @property
     def sgd(self) -> SgdSettings:
-        """What all local training shares."""
+        """Settings that all local training shares."""
         training = self.config.training
         return SgdSettings(
             training.batch,
@@ -129,7 +129,7 @@ class World:
 
     @property
     def backend(self) -> Backend:
-        """What trains, as the configuration says and this machine can."""
+        """Training backend, by the configuration and as this machine can."""
         engine = self.config.engine
         return resolve_backend(
             engine.backend,

@@ -178,7 +178,7 @@ def _positions(world: World) -> dict[str, Any]:
         "latitude_deg": latitude_deg.reshape(shape).round(1).tolist(),
         "longitude_deg": longitude_deg.reshape(shape).round(1).tolist(),
         "seen": [np.flatnonzero(row).tolist() for row in seen],
-        **away,  # who has left, or has not been launched
+        **away,  # satellites that have left, or have not been launched
     }
 
 

@@ -6,7 +6,7 @@
     studies.run(study)
     print(studies.markdown(studies.table(study)))
 
-A study's folder, `studies/NAME` unless told otherwise:
+A study's folder, `studies/NAME` by default:
 
     study.toml              the study as resolved, loadable again; every `[[cells]]` entry names the
                             run's `folder`, its method, dataset, partition, links, seed, variant if
@@ -22,7 +22,7 @@ A study's folder, `studies/NAME` unless told otherwise:
     .study/RUN.log.txt      the same for a run on a cluster
 """
 
-from fedorbit.studies.export import export, take_over
+from fedorbit.studies.export import export, take_over, write_tables
 from fedorbit.studies.formats import as_csv, as_json, latex, markdown
 from fedorbit.studies.ray.executor import OnRay
 from fedorbit.studies.runner import StudyProgress, run, status
@@ -47,4 +47,5 @@ __all__ = [
     "table",
     "take_over",
     "write_study",
+    "write_tables",
 ]

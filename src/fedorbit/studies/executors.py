@@ -1,10 +1,10 @@
-"""Where runs are done: in processes of this machine, or on a cluster. The runner knows no more."""
+"""Executors of runs: processes of this machine, or a cluster. The runner uses this interface."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 TICK_S = 0.5
-"""How long to wait for news before progress is shown again."""
+"""Seconds to wait for events before progress is shown again."""
 
 Outcome = Literal["done", "failed", "held", "lost"]
 """`held`: another process does the run. `lost`: whoever did it is gone, and did not say why."""
@@ -12,7 +12,7 @@ Outcome = Literal["done", "failed", "held", "lost"]
 
 @dataclass(frozen=True)
 class Ended:
-    """News of a run that was begun."""
+    """End of a run that was begun."""
 
     slug: str
     outcome: Outcome
@@ -24,18 +24,18 @@ class Executor(Protocol):
     """Does several runs at a time."""
 
     retries: int
-    """How often a lost run is begun again before it counts as failed."""
+    """Number of restarts of a lost run before it counts as failed."""
 
     @property
     def at_once(self) -> int:
-        """How many runs it does at a time, just now."""
+        """Number of runs that it can do at a time, now."""
 
     @property
     def busy(self) -> int:
-        """How many runs are begun and have not ended."""
+        """Number of runs in progress."""
 
     def begin(self, slug: str, waiting: int) -> None:
-        """Begin or go on with a run; `waiting` more runs have no place yet."""
+        """Begin or continue a run; `waiting` more runs have no place yet."""
 
     def news(self) -> list[Ended]:
         """Wait for runs to end, a tick at most."""

@@ -43,12 +43,18 @@ def export(study: Study, out: Path, to: Path) -> list[str]:
     write_study(study, to)
     for cell in done:
         copy_run(out / cell.slug, to / cell.slug, cell.method)
+    write_tables(study, out, to)
+    return [cell.slug for cell in done]
+
+
+def write_tables(study: Study, out: Path, to: Path) -> list[Path]:
+    """Write a study's table as Markdown, LaTeX and CSV; return the files."""
     made = table(study, out)
     texts = {"table.md": markdown(made), "table.tex": latex(made), "table.csv": as_csv(made)}
     for name, text in texts.items():
         with replacing(to / name) as partial:
             partial.write_text(text, encoding="utf-8")
-    return [cell.slug for cell in done]
+    return [to / name for name in texts]
 
 
 def take_over(study: Study, out: Path, sources: Sequence[Path]) -> list[str]:
@@ -71,7 +77,7 @@ def take_over(study: Study, out: Path, sources: Sequence[Path]) -> list[str]:
 
 
 def copy_run(source: Path, target: Path, method: str) -> None:
-    """Copy what a finished run has to tell, whole or not at all where there was nothing."""
+    """Copy the results of a finished run; a new folder appears complete or not at all."""
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
         for path in _files(source, method):

@@ -30,7 +30,7 @@ RunPhase = Literal["done", "running", "interrupted", "failed", "missing"]
 
 @dataclass(frozen=True)
 class RunState:
-    """How far a run has come."""
+    """Progress of a run."""
 
     folder: str
     method: str
@@ -84,7 +84,7 @@ def remove_lock(out: Path, slug: str) -> None:
 
 
 def failure_file(out: Path, slug: str) -> Path:
-    """Where it is written why a run failed."""
+    """Return the file that says why a run failed."""
     return _hidden(out, slug, "failure.json")
 
 
@@ -112,19 +112,19 @@ def forget_failure(out: Path, slug: str) -> None:
 
 
 def planned_config(out: Path, slug: str) -> Path:
-    """Where a run's configuration waits before the run begins."""
+    """Return the file of a run's configuration before the run begins."""
     return _hidden(out, slug, "toml")
 
 
 def log_file(out: Path) -> Path:
-    """Where warnings and what methods print go, of all runs that are done on this machine."""
+    """Return the log of warnings and of what methods print, for all runs on this machine."""
     path = out / HIDDEN / "log.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def run_log(out: Path, slug: str) -> Path:
-    """Where they go of a run on a cluster, whose nodes cannot all append to one file."""
+    """Return the log of one run on a cluster, whose nodes cannot all append to one file."""
     return _hidden(out, slug, "log.txt")
 
 

@@ -1,9 +1,9 @@
 """Runs in processes of this machine.
 
 A handful of worker processes get one run after the other; they die with this process, and a run
-that was stopped goes on from its checkpoint. Runs of one thread each, side by side, use cores
+that was stopped continues from its checkpoint. Runs of one thread each, side by side, use cores
 better than one run of many threads, which wait for each other at the end of every round. Only the
-last runs, behind which nobody waits, may use all cores.
+last runs, behind which none waits, may use all cores.
 """
 
 import json
@@ -23,7 +23,7 @@ from fedorbit.studies.executors import TICK_S, Ended
 from fedorbit.user_code import allowed_code
 
 PROCESS_BYTES = 600_000_000
-"""What a worker needs beside its images: PyTorch, mostly."""
+"""Memory of a worker beside its images: PyTorch, mostly."""
 
 
 def default_jobs(image_bytes: int, threads: int = 1) -> int:
@@ -51,11 +51,11 @@ class LocalProcesses:
 
     @property
     def busy(self) -> int:
-        """How many runs are begun and have not ended."""
+        """Number of runs in progress."""
         return sum(worker.slug is not None for worker in self._workers)
 
     def begin(self, slug: str, waiting: int) -> None:
-        """Begin or go on with a run in a process that is idle."""
+        """Begin or continue a run in a process that is idle."""
         last = waiting < self.at_once
         free = default_workers() if last else max(1, default_workers() // self.at_once)
         self._idle_worker().order(slug, self._threads[slug] or free)

@@ -1,4 +1,4 @@
-"""What a study file may say."""
+"""Schema of a study file."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -33,7 +33,7 @@ class VariantSection(Section):
 
 
 class QuickSection(Section):
-    """What --quick changes, beside small synthetic images and few rounds."""
+    """Changes by --quick, beside small synthetic images and few rounds."""
 
     axes: dict[str, Any] = Field(default_factory=dict, description="take the place of the grid's")
     settings: dict[str, Any] = Field(default_factory=dict, description="laid over all others")
@@ -45,7 +45,7 @@ class QuickSection(Section):
 
 
 class TableSection(Section):
-    """How results are laid out."""
+    """Layout of results."""
 
     columns: tuple[str, ...] = Field(
         (DATASET, PARTITION),
@@ -98,7 +98,7 @@ class TableSection(Section):
 
 
 class ResourcesSection(Section):
-    """What a run takes of a cluster; on one machine `--jobs` says how many run at a time."""
+    """Resources of a run on a cluster; on one machine `--jobs` says how many run at a time."""
 
     cpus: int = Field(1, ge=1, le=1024, description="cores, and threads")
     gpus: float = Field(

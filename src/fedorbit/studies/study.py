@@ -23,7 +23,7 @@ QUICK_SETTINGS = {
     "run.rounds": 100,
 }
 QUICK_AXES: dict[str, Any] = {DATASET: ["synthetic"], SEED: [0]}
-"""What --quick makes of any study: small synthetic images, one seed, few rounds."""
+"""Settings of --quick in any study: small synthetic images, one seed, few rounds."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Study:
 
     @property
     def changes(self) -> dict[str, str]:
-        """What was laid over all cells and may change results."""
+        """Overrides of all cells that may change results."""
         pairs = (override.partition("=")[::2] for override in self.file.overrides)
         changes = {key.strip(): value.strip() for key, value in pairs}
         return {key: value for key, value in changes.items() if changes_results(key)}
@@ -237,7 +237,7 @@ def _overridden(
         else:
             others.append(override)
     if axes:
-        # Through the schema again, which knows what an axis may hold.
+        # Through the schema again, which checks what an axis may hold.
         checked = _parse("\n".join(["title = ''", *_table_lines("[common]", axes)]), "overrides")
         file = file.model_copy(update=_selected_axes(file, checked.common))
     if seeds is not None:

@@ -70,7 +70,7 @@ class Row:
 
     @property
     def full_label(self) -> str:
-        """What it is called where there are no headings."""
+        """Its name where there are no headings."""
         return f"{self.label}, {self.group}" if self.group else self.label
 
 
@@ -89,7 +89,7 @@ class StudyTable:
     """Settings that are not those of the study's file."""
     rows: tuple[Row, ...]
     metrics: tuple[str, ...] = DEFAULT
-    """What every column shows."""
+    """Metrics of every column."""
 
     @property
     def families(self) -> list[Family]:
@@ -103,7 +103,7 @@ class StudyTable:
 
     @property
     def note(self) -> str:
-        """What the numbers are."""
+        """The note below the table: units, rounds, seeds."""
         n = ", ".join(map(str, sorted(self.seeds)))
         seeds = f"n = {n} seed{'' if n == '1' else 's'}"
         over = f"{seeds}, mean ± sample standard deviation" if n != "1" else seeds
@@ -129,7 +129,7 @@ class StudyTable:
 
     @property
     def heading(self) -> str:
-        """What the table is about."""
+        """The heading of the table."""
         quick = "QUICK (synthetic images, few rounds; says nothing about the real study): "
         fixed = f" [{', '.join(self.fixed)}]" if self.fixed else ""
         return f"{quick if self.quick else ''}{self.name}: {self.title}{fixed}"

@@ -2,7 +2,7 @@
 
 Orders are JSON lines on standard input, answers are JSON lines on standard output. When standard
 input closes, whoever gave the orders is gone, killed perhaps: the run in hand is then stopped as by
-SIGTERM, which keeps a checkpoint, and nothing goes on unattended.
+SIGTERM, which keeps a checkpoint, and nothing continues unattended.
 """
 
 import json
@@ -33,7 +33,7 @@ from fedorbit.studies.folders import (
 from fedorbit.user_code import allow_code, described
 
 GRACE_S = 60.0
-"""How long a stop may take before the process is ended the hard way."""
+"""Seconds that a stop may take before the process is killed."""
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def do_run(out: Path, slug: str, settings: Mapping[str, Any]) -> Outcome:
-    """Begin or go on with a run, with these settings of its engine; `held` if another process does.
+    """Begin or continue a run, with these settings of its engine; `held` if another process does.
 
     A failure is written down beside the run.
     """

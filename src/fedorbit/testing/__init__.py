@@ -1,4 +1,4 @@
-"""What every method must stand: a suite to inherit, also for a method in your own file.
+"""Tests that every method must pass: a suite to inherit, also for a method of your own.
 
     from fedorbit.testing import MethodConformance
 

@@ -79,7 +79,7 @@ class MethodConformance:
     sends_by_routes_alone: ClassVar[bool] = False
     """True for a method that sends only what a route takes to its end: losses to come are known."""
     backend: ClassVar[str] = "auto"
-    """What trains; a suite with "torch" runs without the C kernel."""
+    """Training backend; a suite with "torch" runs without the C kernel."""
     model: ClassVar[dict[str, Any] | None] = None
     """The table `[model]` of the configuration; None: lenet."""
 
@@ -110,11 +110,11 @@ class MethodConformance:
                 assert_same(one, several)
 
     def test_resumes_from_any_round(self) -> None:
-        """What was saved and loaded, mail and jobs under way included, leads to the same bits."""
+        """A state saved and loaded, with mail and jobs under way, leads to the same bits."""
         self.check_resuming(self.world())
 
     def test_resumes_with_aggregations_under_way(self) -> None:
-        """What orbits have begun, and not yet brought together, is kept."""
+        """Aggregations that orbits have begun and not completed are kept."""
         for mode in worlds.ROUTED:
             self.check_resuming(self.world(**mode))
 
@@ -158,7 +158,7 @@ class MethodConformance:
         assert_sound(self.method, play(self.method, world), world)
 
     def test_a_single_class(self) -> None:
-        """Nothing to tell apart is no reason to fail."""
+        """One class alone is no reason to fail."""
         world = self.world(classes=1)
         assert_sound(self.method, play(self.method, world), world)
 
@@ -215,7 +215,7 @@ class MethodConformance:
                 assert booked == sent, f"{kind}: {booked} bytes booked, {sent} sent"
 
     def test_news_travel_over_links_only(self) -> None:
-        """What a satellite learns reaches another node no earlier than there is a path.
+        """An update of a satellite reaches another node no earlier than there is a path.
 
         From every round on, one satellite trains on other images. Models of nodes that no path
         leads to must be the same as without the change, to the bit. This follows the information
@@ -233,7 +233,7 @@ class MethodConformance:
             self.check_news(self.world(**worlds.SPARSE), has_effect=False)
 
     def test_servers_without_a_link_to_the_first_relay_only(self) -> None:
-        """What they have received is not known to the first, unless a satellite takes it there."""
+        """Models that they have received reach the first only if a satellite takes them there."""
         if self.uses_links:
             world = self.world(**worlds.APART)
             self.check_links(world)
@@ -262,7 +262,7 @@ class MethodConformance:
         assert had_effect or not has_effect, "the change of images must have had an effect at all"
 
     def test_news_travel_in_messages_only(self) -> None:
-        """What a satellite learns reaches others in what it sends, and not beside it.
+        """An update of a satellite reaches others in the messages that it sends alone.
 
         What the satellites of its orbit send is replaced by values of the first model. Then no
         change of its images may reach another node, except in an exchange within the orbit. A
@@ -298,7 +298,7 @@ class MethodConformance:
     # --- Constellations that change -----------------------------------------------------------
 
     def test_resumes_across_events(self) -> None:
-        """What an event changes follows from the round alone, not from a memory of it."""
+        """Effects of an event follow from the round alone, not from a memory of it."""
         for mode in worlds.MODES:
             self.check_resuming(self.world(events=worlds.EVENTS, **mode))
 

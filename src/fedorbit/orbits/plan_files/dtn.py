@@ -1,4 +1,4 @@
-"""What the plans of ION and HDTN have in common: whole seconds, directions, nodes from 1.
+"""Common parts of the plans of ION and HDTN: whole seconds, directions, nodes from 1.
 
 A contact is written as the whole seconds that it covers entirely, and one of less than a second is
 left out. Nodes are numbered from 1, so that node n here is n + 1 there. Contacts have a direction;

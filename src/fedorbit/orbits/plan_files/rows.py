@@ -1,4 +1,4 @@
-"""What the formats share: the nodes that a file may name, a contact as a file has it, and checks.
+"""Common parts of the formats: nodes that a file may name, a contact as a row, and checks.
 
 Every format yields rows; `plan_of_rows` checks them and makes the plan, so that a contact is judged
 alike wherever it comes from. A sentence about a row begins with its place in the file.
@@ -24,7 +24,7 @@ from fedorbit.orbits.plan import KINDS, ContactPlan, kinds_of_servers, merged
 
 @dataclass(frozen=True)
 class Nodes:
-    """What a file may speak of: the nodes, the horizon, and the moment of t = 0."""
+    """Context of a file: the nodes, the horizon, and the moment of t = 0."""
 
     satellite_names: tuple[str, ...]
     places: tuple[Place, ...]

@@ -1,7 +1,7 @@
-"""Trackers: TensorBoard and MLflow are told of a run while it goes on; each is an extra.
+"""Trackers: a run is logged to TensorBoard or MLflow while it trains; each is an extra.
 
-They watch, and nothing they do reaches a result. What they are told comes from the records, so
-whatever a tracker missed (a run resumed, a server that was away) it is told the next time.
+They observe, and nothing they do reaches a result. What they log comes from the records, so
+whatever a tracker missed (a run resumed, a server that was away) is logged the next time.
 """
 
 from fedorbit.simulation.tracking.tracking import Tracking as Tracking

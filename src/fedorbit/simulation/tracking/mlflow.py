@@ -1,6 +1,6 @@
 """MLflow: one MLflow run per method, on the server or in the database that MLflow is set up for.
 
-The MLflow run of a method is remembered in its folder, so that a resumed run goes on in the same
+The MLflow run of a method is remembered in its folder, so that a resumed run continues in the same
 one. Which steps it has, MLflow itself is asked: a round that is done again after a kill gives the
 same numbers, and is not logged twice.
 """
@@ -39,7 +39,7 @@ REMEMBERED = "mlflow.json"
 LAST_METRIC = "samples_trained"
 """Logged last in every round: a step that has it is whole."""
 MOST_PARAMS, MOST_METRICS = 100, 1000
-"""What MLflow takes at a time."""
+"""Parameters and metrics that MLflow takes in one call."""
 PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3", "MLFLOW_HTTP_REQUEST_TIMEOUT": "30"}
 """Training waits while a server does not answer; MLflow's own patience is many minutes."""
 
@@ -47,7 +47,7 @@ Item = TypeVar("Item")
 
 
 class MlflowServer:
-    """Where runs are logged: a tracking URI, and an experiment there."""
+    """Target of logging: a tracking URI, and an experiment there."""
 
     def __init__(self, uri: str | None, experiment: str) -> None:
         """Connect, and create the experiment if there is none; `uri` None: as MLflow does."""

@@ -1,4 +1,4 @@
-"""What trackers tell of a method: settings, where it comes from, rounds and headline."""
+"""Data that trackers log of a method: settings, provenance, rounds and headline."""
 
 import time
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ class Subject:
 
     @property
     def folder(self) -> Path:
-        """Where the method's records are."""
+        """Folder of the method's records."""
         return method_folder(self.run, self.method)
 
     @property
@@ -55,7 +55,7 @@ class Subject:
 
 
 def metrics(record: Record) -> dict[str, float]:
-    """Return the numbers of an evaluated round; without what nobody knows."""
+    """Return the numbers of an evaluated round; without unknown ones."""
     return _known(
         {
             "accuracy": record["accuracy"],

@@ -2,7 +2,7 @@
 
 The writer is PyTorch's, which is here anyway and documented; it needs the package tensorboard. A
 start or resume writes the file anew from the records, so that every step stands in it once,
-whatever was killed when; its first event tells a TensorBoard that is watching to forget the rest.
+whatever was killed when; its first event makes a TensorBoard that is watching discard the rest.
 """
 
 from typing import Any
@@ -51,7 +51,7 @@ class TensorBoardTracker:
             path.unlink()
 
     def round_done(self, t: int, record: Record | None) -> None:
-        """Write an evaluated round; at once, for who watches and against a kill."""
+        """Write an evaluated round; at once, for viewers and against a kill."""
         if record is not None:
             self._write(metrics(record), t)
             self._writer.flush()

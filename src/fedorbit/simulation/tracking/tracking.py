@@ -63,7 +63,7 @@ class Tracking:
         """From then on work could be lost, and trackers are forgiven."""
 
     def begin(self, method: str, rounds_done: int, rounds: int) -> None:
-        """A method starts or goes on."""
+        """Report that a method starts or continues."""
         self._display.begin(method, rounds_done, rounds)
         self._begin_trackers(method, rounds_done, rounds)
 

@@ -1,6 +1,6 @@
 """Weights & Biases: one run there per method, online, or offline for `wandb sync` later.
 
-The run of a method is remembered in its folder, so that a resumed method goes on in the same one.
+The run of a method is remembered in its folder, so that a resumed method continues in the same one.
 Online, W&B says which step it has come to, and only later ones are logged. Offline it keeps a
 folder per start (in `WANDB_DIR`, or `./wandb`); each start logs all that is recorded, and removes
 the folders of earlier ones.
@@ -20,7 +20,7 @@ from fedorbit.simulation.records import Record
 from fedorbit.simulation.schema import TRACKED_FILE
 from fedorbit.simulation.tracking.subject import Subject, headline_metrics, metrics
 
-# Its makers are told of errors only where the user wants that; read while it is imported.
+# Errors are sent to its makers only where the user allows that; read while it is imported.
 os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
 try:
     import wandb

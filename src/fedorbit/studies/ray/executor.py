@@ -26,14 +26,14 @@ from fedorbit.studies.schema import ResourcesSection
 from fedorbit.studies.study import Study
 
 GRACE_S = 60.0
-"""How long runs may take to stop."""
+"""Seconds that runs may take to stop."""
 PATIENCE_S = 20.0
-"""How long the cluster's head may be silent; after a minute, Ray would end this process."""
+"""Seconds that the cluster's head may be silent; after a minute, Ray would end this process."""
 
 
 @dataclass(frozen=True)
 class OnRay:
-    """How a study uses a Ray cluster."""
+    """Settings of a study on a Ray cluster."""
 
     address: str | None = None
     """HOST:PORT; default RAY_ADDRESS, else Ray is started on this machine."""
@@ -81,7 +81,7 @@ def _resources(study: Study, wanted: OnRay) -> ResourcesSection:
 
 
 class RayTasks:
-    """Tasks under way, and what is heard of them."""
+    """Tasks under way, and their events."""
 
     retries = 3
 
@@ -107,7 +107,7 @@ class RayTasks:
 
     @property
     def busy(self) -> int:
-        """How many runs are begun and have not ended."""
+        """Number of runs in progress."""
         return len(self._slugs) + len(self._held)
 
     def begin(self, slug: str, waiting: int) -> None:

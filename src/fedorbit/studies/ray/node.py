@@ -1,4 +1,4 @@
-"""What a node of a Ray cluster does for a study: tell whether it can, and do a run."""
+"""Tasks of a study on a node of a Ray cluster: check the node, and do a run."""
 
 import os
 import socket
@@ -31,7 +31,7 @@ class Outbox(Protocol):
 
 @dataclass(frozen=True)
 class Home:
-    """Where the study was started; a node does as that machine would, as far as it can."""
+    """Environment of the study's own process, which a node takes over as far as it can."""
 
     version: str
     folder: Path
@@ -58,7 +58,7 @@ class Home:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a node must have to do the runs of a study."""
+    """Requirements of a study's runs on a node."""
 
     home: Home
     datasets: tuple[str, ...]
@@ -82,12 +82,12 @@ class Order:
     files: RunFiles | None = None
     """The run's files so far, if this node is not to see the study's folder."""
     outbox: Outbox | None = None
-    """Where to send the files then, while the run goes on."""
+    """Receiver of the files then, while the run trains."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """How a run ended, and its last files if they are to be sent."""
+    """Outcome of a run, and its last files if they are to be sent."""
 
     outcome: Outcome
     reason: str = ""
@@ -96,10 +96,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Fitness:
-    """What a node says of itself."""
+    """Report of a node about itself."""
 
     obstacle: str
-    """Why it cannot do the runs; empty if it can."""
+    """Reason why it cannot do the runs; empty if it can."""
     has_kernel: bool
 
 
@@ -110,7 +110,7 @@ def inspect(needs: Needs) -> Fitness:
 
 
 def do(order: Order) -> Answer:
-    """Begin or go on with a run; a stop keeps a checkpoint and says `lost`."""
+    """Begin or continue a run; a stop keeps a checkpoint and returns `lost`."""
     order.home.settle()
     if obstacle := _missing_dataset(order.datasets):  # of a node that came later than the study
         return Answer("lost", f"its node {socket.gethostname()} {obstacle}")
@@ -174,7 +174,7 @@ def _logging_to(path: Path) -> Iterator[None]:
 
 
 def _obstacle(needs: Needs) -> str:
-    """Why this node cannot do the runs, such that "node NAME …" is a sentence."""
+    """Return why this node cannot do the runs, such that "node NAME …" is a sentence."""
     if __version__ != needs.home.version:
         return (
             f"has fedorbit {__version__}, and the study was started by {needs.home.version}; "

@@ -102,7 +102,7 @@ def _ask(ray: ModuleType, nodes: Sequence[Node], needs: Needs) -> list[tuple[str
 
 
 def _refuse_mixed_kernels(found: Sequence[tuple[str, Fitness]], cells: Sequence[Cell]) -> None:
-    """Kernel and PyTorch round differently: where a run is done must not decide who trains it."""
+    """Kernel and PyTorch round differently: the backend must not depend on the node."""
     automatic = any(
         c.config.engine.backend == "auto" and c.config.engine.device == "cpu" for c in cells
     )

@@ -1,4 +1,4 @@
-"""Runs on nodes that do not see the study's folder: their files are sent here as they go on."""
+"""Runs on nodes that do not see the study's folder: their files are sent here while they train."""
 
 import secrets
 from collections.abc import Iterator
