@@ -225,8 +225,9 @@ class TestAlanineOfSatellites(MethodConformance):
 
 
 class TestRendezvous(MethodConformance):
-    method = Rendezvous(epochs=1, every=1, mates=2)
+    method = Rendezvous(epochs=1, every=1)
     uses_ground = False
+    joins_in = 3
     sends_by_routes_alone = True
 
 

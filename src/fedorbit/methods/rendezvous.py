@@ -1,170 +1,184 @@
-"""Rendezvous: satellites average their models in pairs when they meet. Ours.
+"""Rendezvous: models travel over the links that exist, and train where they are. Ours.
 
 Satellites of neighbouring planes see each other every few minutes, those of one orbit often never,
 and the ground sees each a few times a day. So there is no server, and no orbit that waits for its
-slowest route: every satellite k trains a model of its own in every slot, and meets another in
-every second.
+slowest route. Each orbit o starts one model, which goes from satellite to satellite, of any orbit,
+and meets at each the model that the last visitor has left there.
 
-    symbol   here
-    w_k      model of satellite k
-    u_k      momentum of satellite k, over slots
-    m_k      slots of training that w_k has in it
-    pi_k     shares of classes among the samples of k, with the half of `training.calibrate`
-    s_ij     similarity of two satellites, between 0 and 1
+    symbol       here
+    x, u, m      model that travels, its momentum, and the slots of training that it has in it
+    v_k, m_k     model that was left at satellite k, and the slots in it; m_k = 0: none yet
+    d            slots since the model trained last, `every` or more
+    s_ok         similarity of orbit o and satellite k: the cosine of their shares of classes
+    a_k, r_k     slots since the model was at k, and until it could be there by the earliest route
 
-    (1)  y_k = LocalSGD of F_k from w_k, `epochs` epochs
-    (2)  w_k <- y_k + momentum u_k,  u_k <- w_k - what it was before (1),  m_k <- m_k + 1
-    (3)  matching, every `every` slots: of all links of the slot, in the order of the last meeting
-         of their ends, the longest ago first, each whose ends are both still without a partner
-    (4)  w_i <- w_i + c (w_j - w_i),  m_i <- m_i + c (m_j - m_i),  c = s_ij m_j / (m_i + m_j)
-         s_ij = <pi_i, pi_j> / (|pi_i| |pi_j|); for both at once
-    (5)  every `mates` slots w_k goes to the other satellites of its orbit, N in all, by the
-         earliest routes; one that receives w_j: w_k <- w_k + (w_j - w_k) / N
+    (1)  at satellite k:  x <- v_k + c (x - v_k),  m <- m_k + c (m - m_k),  c = m / (m + m_k)
+    (2)  y = LocalSGD of F_k from x, d `epochs` epochs (d at most 10)
+    (3)  u <- momentum u + (y - x),  x <- x + u,  m <- m + d;  v_k <- x,  m_k <- m
+    (4)  x, u and m go to the satellite of the largest s_ok a_k / max(r_k, every), by the earliest
+         route; to none that has a model, or that one is sent to
+    (5)  v_k goes to the first active satellite of the orbit of k by the earliest route; an orbit
+         uses the mean of the newest v that this one has of each of its satellites
 
-Two of the same classes and m take their mean in (4), which leaves the mean over all satellites as
-it is: gossip averaging (Boyd et al. 2006). Two without a common class leave each other alone, and
-only carry what others send. So one rule spans data on which one model is best, and data on which
-each orbit is best alone. (2) is SlowMo's momentum (Wang et al. 2020): the few steps of a slot begin
-without any, and would lead nowhere near as far. (1) takes as many steps as a satellite has samples,
-so (4) does not weight by samples again. m keeps a newcomer from pulling others back.
+A model that trains at one satellite after the other forgets. (1) prevents it, since what was left
+behind was trained elsewhere as well: it is the mean of models of the same age, favours the more
+trained one, and keeps newcomers from pulling others back. This is gossip averaging (Boyd et al.
+2006) of which only the receiver goes on. With as few models as orbits, each takes more steps one
+after the other, for the same effort, than one model per satellite would. (4) spans data on which
+one model is best and data on which each orbit is best alone: where classes are the same everywhere
+models go where they are soonest, and where orbits have none in common, each stays with its orbit,
+and others only relay it. (3) is SlowMo's momentum (Wang et al. 2020), which has to travel: left at
+the satellites it would be too old.
 
 It is meant for `training.calibrate`, with which satellites of different classes agree on
 P(image | class), and for `training.augment` and `training.running_mean`; it runs without.
 
-Positions are known in advance, so every satellite finds the matching by itself, and counts of
-classes are known as they are to FedOrbit. A meeting is one model each way. Satellites in view of
-stations at the same time can meet through these; links within orbits count where they are assumed,
-and any two can meet with ideal links. The first active satellite of an orbit keeps the newest model
-that it has of each of the others (5); the orbit uses the mean of these and its own. Routes of (5)
-are those as flown, and know of losses to come.
+Positions are known in advance, and counts of classes as they are to FedOrbit. Routes lead over
+stations as well, and over links within orbits where these are assumed; with ideal links every
+satellite is reached at once. A model is lost with the satellite that has it, or that it is sent to:
+its orbit starts another from what its first free satellite has. Routes are those as flown, and know
+of losses to come.
 """
 
-from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedorbit.fleet import Fleet, Mail, Now
+from fedorbit.fleet import Fleet, Now
 from fedorbit.learning.parameters import Vector
 from fedorbit.methods.base import Family, Method, State
-from fedorbit.methods.forwarding import in_view
-from fedorbit.methods.peers import spread
 from fedorbit.methods.steps import with_statistics
+
+MOST_SLOTS = 10
+"""Slots on the way that the next visit makes up for, at most."""
 
 
 class Rendezvous(Method):
-    """Satellites average in pairs when they meet, the more the more alike their classes are."""
+    """Models travel from satellite to satellite, and average with what the last one left there."""
 
     family: ClassVar[Family] = "space"
 
-    epochs: int = Field(2, ge=1, le=1000, description="E, epochs of a slot")
-    momentum: float = Field(0.9, ge=0, lt=1, description="of a satellite, over slots")
-    every: int = Field(2, ge=0, le=100_000, description="slots between meetings; 0: none")
-    mates: int = Field(10, ge=1, le=100_000, description="slots between means of an orbit")
-    similarity: bool = Field(True, description="average less with satellites of other classes")
+    epochs: int = Field(8, ge=1, le=1000, description="E, epochs of a model per slot")
+    every: int = Field(2, ge=1, le=1000, description="slots from one visit to the next, at least")
+    momentum: float = Field(0.8, ge=0, lt=1, description="of a model, over its visits")
+    per_orbit: int = Field(1, ge=1, le=1000, description="models that each orbit starts")
+    meet: bool = Field(True, description="average with the model that was left at a satellite")
+    similarity: bool = Field(True, description="prefer satellites of the classes of the orbit")
 
     def start(self, fleet: Fleet) -> State:
-        """All satellites have w(0); none has met another."""
+        """Return w(0) for all; models begin at the first satellites of their orbits."""
         w, satellites = fleet.initial_model(), fleet.satellites
-        model = np.tile(w, (satellites, 1))
+        of_orbits = [np.flatnonzero(fleet.orbit_of_satellite == o) for o in range(fleet.orbits)]
+        at = np.array([ks[i % len(ks)] for ks in of_orbits for i in range(self.per_orbit)])
         return {
-            "model": model,
-            "momentum": np.zeros_like(model),
-            "trained": np.zeros(satellites),
-            "met": np.full((satellites, satellites), -1, dtype=np.int32),
-            "kept": model.copy(),  # newest models that the first of an orbit has of the others
-            "from": np.full(satellites, -1),  # slots of these; -1: none
+            "model": np.tile(w, (len(at), 1)),
+            "momentum": np.zeros((len(at), w.size), dtype=np.float32),
+            "trained": np.zeros(len(at)),
+            "last": np.full(len(at), -self.every),  # slot of the last visit
+            "at": at,  # where a model is, or is sent to; -1: lost, with all of its orbit
+            "here": np.ones(len(at), dtype=np.bool_),
+            "seen": np.full((len(at), satellites), -satellites),  # slots of visits
+            "left": np.tile(w, (satellites, 1)),
+            "left_trained": np.zeros(satellites),
+            "known": np.tile(w, (satellites, 1)),  # what the first of an orbit has of the others
+            "known_of": np.full(satellites, -1),  # slots of these
+            "known_by": np.full(satellites, -1),  # satellites that have these
             "orbit": np.tile(w, (fleet.orbits, 1)),
         }
 
     def round(self, state: State, now: Now) -> State:
-        """Train, match and meet, and take in what has arrived."""
+        """Receive models, train them, and send them on."""
         after = {name: array.copy() for name, array in state.items()}
-        w, m, wait = after["model"], after["trained"], now.fleet.links != "ideal"
-        self._train(after, now)
-        meeting = self.every > 0 and now.t % self.every == 0
-        for i, j, route in self._pairs(after["met"], now) if meeting else []:
-            alike = similarity(*now.class_counts[[i, j]]) if self.similarity else 1.0
-            now.send(i, j, w[i], route=route, wait=wait, trained=float(m[i]), alike=alike)
-            now.send(j, i, w[j], route=route[::-1], wait=wait, trained=float(m[j]), alike=alike)
-            after["met"][[i, j], [j, i]] = now.t
-        units = {k: [k] for k in now.satellites}
-        for k in now.satellites if now.t % self.mates == self.mates - 1 else []:
-            mates = now.orbits.satellites(int(now.fleet.orbit_of_satellite[k]))
-            spread(now, k, {mate: units[mate] for mate in mates}, w[k], slot=now.t)  # (5)
-        for k in now.satellites:
-            self._take_in(k, after, now)
+        self._receive(after, now)
+        self._replace_lost(after, now)
+        for i in self._train(after, now):
+            self._send(i, after, now)
         for orbit in now.orbits.active:
             first, *others = now.orbits.satellites(orbit)
-            known = [after["kept"][k] for k in others if after["from"][k] >= 0]
-            after["orbit"][orbit] = np.mean([w[first], *known], axis=0, dtype=np.float64)
+            known = [after["known"][k] for k in others if after["known_by"][k] == first]
+            own = [after["left"][first]] if after["left_trained"][first] or not known else []
+            after["orbit"][orbit] = np.mean([*own, *known], axis=0, dtype=np.float64)
         return after
 
-    def _train(self, after: State, now: Now) -> None:
-        """Train every satellite that has samples (1, 2)."""
-        w, u = after["model"], after["momentum"]
-        training = [k for k in now.satellites if now.samples[k]]
-        jobs = [now.job(k, w[k].copy(), epochs=self.epochs) for k in training]
-        for job, trained in zip(jobs, now.train(jobs), strict=True):
+    def _receive(self, after: State, now: Now) -> None:
+        """Take models that have arrived to be trained (4), and those that orbits use (5)."""
+        for k in now.satellites:
+            for mail in now.inbox(k):
+                if "slot" in mail.about:
+                    j, slot = mail.source, int(mail.about["slot"])
+                    if after["known_by"][j] != k or slot > after["known_of"][j]:
+                        after["known"][j] = mail.payload
+                        after["known_of"][j], after["known_by"][j] = slot, k
+                    continue
+                i = int(mail.about["model"])
+                if after["at"][i] == k and not after["here"][i]:
+                    after["model"][i], after["momentum"][i] = np.split(mail.payload, 2)
+                    after["here"][i] = True
+
+    def _replace_lost(self, after: State, now: Now) -> None:
+        """Start a model anew where the one before is lost."""
+        for i in np.flatnonzero(~np.isin(after["at"], now.satellites)).tolist():
+            mates = now.orbits.satellites(i // self.per_orbit)
+            after["here"][i] = bool(mates)
+            after["at"][i] = k = min(mates, key=lambda k: (k in after["at"], k), default=-1)
+            after["model"][i], after["momentum"][i] = after["left"][k], 0
+            after["trained"][i], after["last"][i] = after["left_trained"][k], now.t - self.every
+
+    def _train(self, after: State, now: Now) -> list[int]:
+        """Average models with those left at their satellites, and train them (1 to 3)."""
+        due = np.flatnonzero(after["here"] & (now.t - after["last"] >= self.every)).tolist()
+        slots = np.minimum(now.t - after["last"], MOST_SLOTS).tolist()
+        jobs = []
+        for i in due:
+            k, m = int(after["at"][i]), after["trained"]
+            x, v, m_k = after["model"][i], after["left"][k], after["left_trained"][k]
+            if self.meet and m_k:
+                c = m[i] / (m[i] + m_k)
+                x += np.float32(1 - c) * (v - x)
+                m[i] += (1 - c) * (m_k - m[i])
+            jobs.append(now.job(k, x.copy(), epochs=self.epochs * slots[i], purpose=i))
+        for i, job, trained in zip(due, jobs, now.train(jobs), strict=True):
             if trained.steps:
-                k = job.satellite
-                moved = trained.model + np.float32(self.momentum) * u[k]
-                w[k] = with_statistics(now, moved, trained.model)
-                u[k] = w[k] - job.start
-                after["trained"][k] += 1
+                moved = trained.model + np.float32(self.momentum) * after["momentum"][i]
+                after["model"][i] = with_statistics(now, moved, trained.model)
+                after["momentum"][i] = after["model"][i] - job.start
+                after["trained"][i] += slots[i]
+            k = job.satellite
+            after["left"][k], after["left_trained"][k] = after["model"][i], after["trained"][i]
+            after["last"][i] = after["seen"][i, k] = now.t
+        return due
 
-    def _pairs(self, met: NDArray[Any], now: Now) -> list[tuple[int, int, list[int]]]:
-        """Match satellites (3); each pair with the stations in between, if it needs any."""
-        pairs, free, links = [], set(now.satellites), _links(now)
-        for i, j in sorted(links, key=lambda link: (int(met[link]), link)):
-            if i in free and j in free:
-                pairs.append((i, j, links[i, j]))
-                free -= {i, j}
-        return pairs
+    def _send(self, i: int, after: State, now: Now) -> None:
+        """Send a model on (4), and a copy to the first satellite of the orbit it is in (5)."""
+        ideal, k, here = now.fleet.links == "ideal", int(after["at"][i]), np.array(now.satellites)
+        ways = None if ideal else now.ways(k)
 
-    def _take_in(self, k: int, after: State, now: Now) -> None:
-        """Average what has arrived at a satellite with its own model (4, 5)."""
-        w, m = after["model"], after["trained"]
-        mates = now.orbits.satellites(int(now.fleet.orbit_of_satellite[k]))
-        newest: dict[int, Mail] = {}
-        for mail in now.inbox(k):
-            if "alike" not in mail.about:
-                newest[mail.source] = max(newest.get(mail.source, mail), mail, key=_slot)
-                continue
-            theirs = float(mail.about["trained"])
-            share = theirs / (m[k] + theirs) if m[k] + theirs else 0.5
-            share *= float(mail.about["alike"])
-            w[k] += np.float32(share) * (mail.payload - w[k])  # (4)
-            m[k] += share * (theirs - m[k])
-        own = w[k].copy()
-        for j, mail in sorted(newest.items()):
-            w[k] += (mail.payload - own) / np.float32(len(mates))  # (5)
-            if k == mates[0] and _slot(mail) > after["from"][j]:
-                after["kept"][j], after["from"][j] = mail.payload, _slot(mail)
+        def send(j: int, vector: Vector, **about: int) -> bool:
+            route = ways.through(j) if ways else ()
+            return now.send(k, j, vector, route=route, wait=not ideal, **about) is not None
+
+        first = now.orbits.satellites(int(now.fleet.orbit_of_satellite[k]))[0]
+        if k != first:
+            send(first, after["left"][k], slot=now.t)
+        slots = ways.arrival_s[here] / now.fleet.round_s - now.t if ways else np.zeros(len(here))
+        worth = (now.t + 1 - after["seen"][i, here]) / np.maximum(np.ceil(slots), self.every)
+        if self.similarity:
+            mine = now.orbits.class_counts[i // self.per_orbit]
+            worth *= similarities(mine, now.class_counts[here])
+        worth[np.isin(here, after["at"])] = 0
+        j = int(here[np.argmax(worth)])
+        load = np.concatenate((after["model"][i], after["momentum"][i]))
+        if worth.max() > 0 and send(j, load, model=i):
+            after["at"][i], after["here"][i] = j, False
 
     def models(self, state: State) -> Vector:
-        """Every orbit uses the mean of its satellites, as its first one knows them."""
+        """Every orbit uses the mean of its satellites' models, as its first one knows them."""
         return state["orbit"]
 
 
-def _slot(mail: Mail) -> int:
-    """Return the slot of a model that a mate has sent."""
-    return int(mail.about["slot"])
-
-
-def similarity(one: NDArray[Any], other: NDArray[Any]) -> float:
-    """Return the cosine of two satellites' shares of classes."""
-    a, b = (counts + 0.5 for counts in (one, other))
-    return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
-
-
-def _links(now: Now) -> dict[tuple[int, int], list[int]]:
-    """Return pairs that can meet in this slot, with the servers in between."""
-    if now.fleet.links == "ideal":
-        return {pair: [] for pair in combinations(now.satellites, 2)}
-    server = in_view(now)
-    by_ground = combinations(sorted(server), 2)
-    links = {(i, j): list(dict.fromkeys((server[i], server[j]))) for i, j in by_ground}
-    return links | {pair: [] for pair in now.links(models=2)}
+def similarities(one: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the cosines of shares of classes, with half a sample more of each."""
+    a, b = one + 0.5, others + 0.5
+    return np.asarray(b @ a / np.sqrt((a @ a) * (b * b).sum(axis=1)), dtype=np.float64)
