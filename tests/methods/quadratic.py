@@ -62,6 +62,7 @@ def quadratic_fleet(
     m: Sequence[Sequence[float]],
     *,
     samples: Sequence[int] | None = None,
+    class_counts: Sequence[Sequence[int]] | None = None,
     orbit_of: Sequence[int] | None = None,
     visible: Sequence[Sequence[int]] | None = None,
     epochs: int = 1,
@@ -81,7 +82,7 @@ def quadratic_fleet(
 ) -> Iterator[Fleet]:
     """Yield a fleet; all satellites are in one orbit that is always in view unless said.
 
-    A round takes a second. `contacts`: of single satellites, in place of `visible`; whole rounds
+    A round takes a second. `class_counts`: what methods are told, not what is trained. `contacts`: of single satellites, in place of `visible`; whole rounds
     `[slot, satellite, server]`, or a plan.
     """
     samples = [1] * len(h) if samples is None else samples
@@ -114,7 +115,7 @@ def quadratic_fleet(
             layout=layout,
             initial_model=w,
             orbit_of_satellite=orbit,
-            class_counts=np.array(samples, dtype=np.int64)[:, None],
+            class_counts=np.array(class_counts or [[n] for n in samples], dtype=np.int64),
             visible=seen.astype(bool),
             contacts=plan,
             activity=Activity.always(len(h)),

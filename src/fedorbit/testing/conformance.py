@@ -83,7 +83,7 @@ class MethodConformance:
     model: ClassVar[dict[str, Any] | None] = None
     """The table `[model]` of the configuration; None: lenet."""
     joins_in: ClassVar[int] = 5
-    """Round, of six, in which a satellite joins; before the last if a model has to reach it first."""
+    """Round, of six, in which a satellite joins; earlier if a model has to reach it first."""
 
     def world(self, visible: NDArray[np.bool_] = worlds.PATTERN, **changes: Any) -> World:
         """Return a small world for this suite."""

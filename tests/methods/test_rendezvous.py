@@ -1,0 +1,173 @@
+"""Rendezvous: visits worked by hand, where models go, what is lost, limits that are other methods."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cosine
+
+from fedorbit.methods.local import Local
+from fedorbit.methods.rendezvous import Rendezvous, similarities
+from fedorbit.testing import fleet_of, play, small_world, snapshots
+from tests.fleet.plans import planned
+from tests.methods.quadratic import play_on, quadratic_fleet
+
+ALWAYS = np.ones((4, 3), dtype=bool)
+
+
+def test_three_visits_worked_by_hand() -> None:
+    """One orbit of two satellites with optima at 1 and -2, one step of rate 0.1, momentum 0.5."""
+    method = Rendezvous(epochs=1, every=1, momentum=0.5)
+    with quadratic_fleet([1, 1], [[1.0], [-2.0]], rate=0.1) as fleet:
+        state = play_on(fleet, method, 1)
+        # x = 0.1, which is u as well, left at satellite 0 with m = 1; then on to satellite 1.
+        assert state["left"][:, 0] == pytest.approx([0.1, 0.0])
+        assert (state["at"].tolist(), state["here"].tolist()) == ([1], [False])
+        assert method.models(state)[0, 0] == pytest.approx(0.1)
+        state = method.round(state, fleet.at(1))
+        # Nothing was left there. y = 0.1 - 0.21 = -0.11, u = 0.05 - 0.21 = -0.16, x = -0.06.
+        assert state["left"][:, 0] == pytest.approx([0.1, -0.06])
+        assert (state["momentum"][0, 0], state["trained"][0]) == (pytest.approx(-0.16), 2)
+        state = method.round(state, fleet.at(2))
+        # Back at 0: c = 2 / (2 + 1), x = 0.1 - 2/3 0.16, m = 1 + 2/3; then one step, m one more.
+        x = 0.1 - 0.16 * 2 / 3
+        u = -0.08 + 0.1 * (1 - x)
+        assert state["left"][0, 0] == pytest.approx(x + u)
+        assert state["left_trained"].tolist() == pytest.approx([1 + 2 / 3 + 1, 2])
+        # The first satellite has received what was left at the second.
+        assert method.models(state)[0, 0] == pytest.approx((x + u - 0.06) / 2)
+
+
+def test_models_of_the_same_age_take_their_mean_and_a_newcomer_takes_what_it_finds() -> None:
+    method = Rendezvous(epochs=1, every=1, momentum=0.0)
+    for mine, theirs, expected in ((4, 4, 2.0), (0, 4, 3.0), (4, 0, 1.0), (6, 2, 1.5)):
+        with quadratic_fleet([0], [[0.0]]) as fleet:
+            state = method.start(fleet)
+            state["model"][0], state["trained"][0] = 1.0, mine
+            state["left"][0], state["left_trained"][0] = 3.0, theirs
+            state = method.round(state, fleet.at(0))
+        assert state["model"][0, 0] == pytest.approx(expected)
+        m = (mine**2 + theirs**2) / (mine + theirs)  # m_k + c (m - m_k)
+        assert state["trained"][0] == pytest.approx(m + 1)
+
+
+def test_without_meetings_it_is_one_model_trained_at_one_satellite_after_the_other() -> None:
+    """Which never returns to the mean: as incremental gradient descent by hand."""
+    method = Rendezvous(epochs=1, every=1, momentum=0.0, meet=False)
+    with quadratic_fleet([1, 1], [[1.0], [-1.0]], rate=0.5) as fleet:
+        state = play_on(fleet, method, 4)
+    w, found = 0.0, []
+    for optimum in (1, -1, 1, -1):
+        w += 0.5 * (optimum - w)
+        found.append(w)
+    assert state["left"][:, 0] == pytest.approx(found[2:])
+
+
+def test_of_one_satellite_it_is_local() -> None:
+    """It meets what it has left there itself; momentum is that of an orbit."""
+    with quadratic_fleet([2], [[3.0]], rate=0.1, orbit_momentum=0.5) as fleet:
+        local = play_on(fleet, Local(effort="base"), 5)
+        ours = play_on(fleet, Rendezvous(epochs=1, every=1, momentum=0.5), 5)
+    assert local["own"][0, 0] > 0.5
+    np.testing.assert_allclose(ours["orbit"], local["own"], rtol=1e-6)
+
+
+def test_a_visit_makes_up_for_the_slots_since_the_last_one() -> None:
+    """Every second slot, two steps at once from 0 toward 1: 1 - 0.9^2, then 1 - 0.9^4."""
+    method = Rendezvous(epochs=1, every=2, momentum=0.0)
+    with quadratic_fleet([1], [[1.0]], rate=0.1) as fleet:
+        for rounds, steps in ((1, 2), (2, 2), (3, 4), (4, 4)):
+            x = play_on(fleet, method, rounds)["model"][0, 0]
+            assert x == pytest.approx(1 - 0.9**steps, rel=1e-5)
+
+
+def test_similarity_is_the_cosine_of_class_shares() -> None:
+    one, others = np.array([3, 0, 1]), np.array([[0, 5, 2], [3, 0, 1], [9, 1, 0]])
+    shares = [(n + 0.5) / (n.sum() + 1.5) for n in (one, *others)]
+    expected = [1.0 - cosine(shares[0], other) for other in shares[1:]]
+    np.testing.assert_allclose(similarities(one, others), expected)
+    assert similarities(np.array([10**6, 0]), np.array([[0, 10**6]]))[0] < 1e-5
+
+
+def test_every_model_goes_to_every_satellite() -> None:
+    """Of three models and six satellites with links to each other, no two are at the same one."""
+    method = Rendezvous(epochs=1, every=1)
+    with quadratic_fleet([1] * 6, [[0.0]] * 6, orbit_of=[0, 0, 1, 1, 2, 2]) as fleet:
+        state, visits = method.start(fleet), []
+        for t in range(12):
+            visits.append(state["at"].tolist())
+            state = method.round(state, fleet.at(t))
+    assert all(len(set(at)) == 3 for at in visits)
+    assert all(set(model) == set(range(6)) for model in zip(*visits, strict=True))
+
+
+def test_models_prefer_the_classes_of_their_orbit() -> None:
+    """Two orbits of disjoint classes, where all have links: each model stays with its orbit."""
+    orbits, counts = {"orbit_of": [0, 0, 1, 1]}, [[99, 0], [99, 0], [0, 99], [0, 99]]
+    for similarity in (True, False):
+        method = Rendezvous(epochs=1, every=1, similarity=similarity)
+        with quadratic_fleet([1] * 4, [[0.0]] * 4, class_counts=counts, **orbits) as fleet:
+            state, strangers = method.start(fleet), 0
+            for t in range(6):
+                strangers += int((state["at"] // 2 != [0, 1]).sum())
+                state = method.round(state, fleet.at(t))
+        assert (strangers == 0) == similarity
+
+
+def test_a_model_waits_for_links_and_takes_the_earliest_route() -> None:
+    """Satellite 0 sees 2 in slot 1, and 2 sees 5 in slot 3; no other link.
+
+    At 2 there is another model, so that the one at 0 goes to 5 by way of 2, and the other to 0.
+    """
+    links = {"links": "physical", "isl": "line-of-sight"}
+    world = planned((0, 2, 350.0, 400.0), (2, 5, 950.0, 1000.0), **links)
+    method = Rendezvous(epochs=1, every=1)
+    with fleet_of(world) as fleet:
+        state = method.round(method.start(fleet), fleet.at(0))
+        assert (state["at"].tolist(), state["here"].tolist()) == ([5, 0, 4], [False, False, True])
+        for t in range(1, 4):
+            state = method.round(state, fleet.at(t))
+    assert (state["seen"][0, 5], state["seen"][1, 0]) == (3, 1)  # slots of the visits
+
+
+def test_a_model_is_lost_with_its_satellite_and_its_orbit_starts_another() -> None:
+    """From what was left at the first free satellite, without momentum, and at once."""
+    method = Rendezvous(epochs=1, every=1)
+    world = small_world(ALWAYS, events=[{"round": 2, "kind": "leave", "satellite": 1}])
+    with fleet_of(world) as fleet:
+        state = method.start(fleet)
+        state["at"][0], state["here"][0], state["model"][0] = 1, True, 7.0
+        state["left"][0], state["left_trained"][0] = 3.0, 5.0
+        after = {name: array.copy() for name, array in state.items()}
+        method._replace_lost(after, fleet.at(2))
+        assert (after["at"][0], after["here"][0], after["trained"][0]) == (0, True, 5.0)
+        assert set(after["model"][0]) == {3.0}
+        assert after["last"][0] == 1
+        method._replace_lost(state, fleet.at(1))  # not lost yet
+        assert set(state["model"][0]) == {7.0}
+
+
+def test_a_move_costs_model_and_momentum_and_a_copy_to_the_first_of_the_orbit() -> None:
+    world = small_world(ALWAYS)
+    last = snapshots(Rendezvous(epochs=1, every=1), world)[-1]
+    ledger, model = last.world["ledger"], 4 * world.spec.layout.size
+    # Three models in each of four slots, all at the first satellites of their orbits in slot 0.
+    total = ledger["isl_bytes"] + ledger["unlinked_bytes"]
+    copies = total / model - 4 * 3 * 2
+    assert copies == int(copies)
+    assert 0 < copies <= 3 * 3
+    assert ledger["to_ground_bytes"] == ledger["from_ground_bytes"] == 0
+
+
+def test_what_a_lost_first_satellite_knew_is_lost_with_it() -> None:
+    """The next one of the orbit has what was left there, and nothing of the others."""
+    world = small_world(ALWAYS, events=[{"round": 3, "kind": "leave", "satellite": 0}])
+    before, after = (snapshots(Rendezvous(epochs=1, every=1), world)[t].state for t in (3, 4))
+    assert before["known_by"][1] in (-1, 0)
+    np.testing.assert_array_equal(after["orbit"][0], after["left"][1])
+
+
+def test_two_models_of_an_orbit_start_at_two_satellites() -> None:
+    world = small_world(ALWAYS)
+    state = play(Rendezvous(epochs=1, per_orbit=2), world)[0]
+    assert len(state["model"]) == 6
+    with fleet_of(world) as fleet:
+        assert Rendezvous(per_orbit=2).start(fleet)["at"].tolist() == [0, 1, 2, 3, 4, 5]
