@@ -20,10 +20,10 @@ and meets at each the model that the last visitor has left there.
     (5)  v_k goes to the first active satellite of the orbit of k by the earliest route; an orbit
          uses the mean of the newest v that this one has of each of its satellites
 
-A model that trains at one satellite after the other forgets. (1) prevents it, since what was left
-behind was trained elsewhere as well: it is the mean of models of the same age, favours the more
-trained one, and keeps newcomers from pulling others back. This is gossip averaging (Boyd et al.
-2006) of which only the receiver goes on. With as few models as orbits, each takes more steps one
+A model that trains at one place after the other (cyclical weight transfer, Chang et al. 2018)
+forgets. (1) prevents it, since what was left behind was trained elsewhere as well: it is the mean
+of models of the same age, favours the more trained one, and keeps newcomers from pulling others
+back. This is gossip averaging (Boyd et al. 2006) of which only the receiver goes on. With as few models as orbits, each takes more steps one
 after the other, for the same effort, than one model per satellite would. (4) spans data on which
 one model is best and data on which each orbit is best alone: where classes are the same everywhere
 models go where they are soonest, and where orbits have none in common, each stays with its orbit,
