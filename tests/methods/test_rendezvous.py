@@ -1,5 +1,7 @@
 """Rendezvous: visits worked by hand, where models go, what is lost, limits that are other methods."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cosine
@@ -126,6 +128,19 @@ def test_a_model_waits_for_links_and_takes_the_earliest_route() -> None:
         for t in range(1, 4):
             state = method.round(state, fleet.at(t))
     assert (state["seen"][0, 5], state["seen"][1, 0]) == (3, 1)  # slots of the visits
+
+
+def test_a_model_stays_where_the_way_is_long() -> None:
+    """Two satellites that see a station in one slot only: it leaves ten slots before."""
+    method, contacts = Rendezvous(epochs=1, every=1), np.zeros((20, 2, 1))
+    contacts[15] = 1  # both see the station
+    settings: dict[str, Any] = {"links": "physical", "routed": True}
+    with quadratic_fleet([1, 1], [[1.0], [3.0]], contacts=contacts, **settings) as fleet:
+        state, left_in = method.start(fleet), None
+        for t in range(15):
+            state = method.round(state, fleet.at(t))
+            left_in = t if left_in is None and not state["here"].all() else left_in
+    assert left_in == 15 - 10
 
 
 def test_a_model_is_lost_with_its_satellite_and_its_orbit_starts_another() -> None:

@@ -16,7 +16,7 @@ and meets at each the model that the last visitor has left there.
     (2)  y = LocalSGD of F_k from x, d `epochs` epochs (d at most 10)
     (3)  u <- momentum u + (y - x),  x <- x + u,  m <- m + d;  v_k <- x,  m_k <- m
     (4)  x, u and m go to the satellite of the largest s_ok a_k / max(r_k, every), by the earliest
-         route; to none that has a model, or that one is sent to
+         route; to none that has a model, or that one is sent to, and within 10 slots
     (5)  v_k goes to the first active satellite of the orbit of k by the earliest route; an orbit
          uses the mean of the newest v that this one has of each of its satellites
 
@@ -52,7 +52,7 @@ from fedorbit.methods.base import Family, Method, State
 from fedorbit.methods.steps import with_statistics
 
 MOST_SLOTS = 10
-"""Slots on the way that the next visit makes up for, at most."""
+"""Slots on the way at most, which the next visit makes up for."""
 
 
 class Rendezvous(Method):
@@ -167,7 +167,7 @@ class Rendezvous(Method):
         if self.similarity:
             mine = now.orbits.class_counts[i // self.per_orbit]
             worth *= similarities(mine, now.class_counts[here])
-        worth[np.isin(here, after["at"])] = 0
+        worth[np.isin(here, after["at"]) | (slots > MOST_SLOTS)] = 0
         j = int(here[np.argmax(worth)])
         load = np.concatenate((after["model"][i], after["momentum"][i]))
         if worth.max() > 0 and send(j, load, model=i):
