@@ -51,8 +51,9 @@ class Ledger:
         self.epochs = [0] * len(self.epochs)
 
     def totals(self) -> dict[str, Any]:
-        """Return what a record has."""
-        return {k: v for k, v in vars(self).items() if k != "transfers"}
+        """Return what a record has; it stays as it is while the ledger goes on."""
+        totals = {k: v for k, v in vars(self).items() if k != "transfers"}
+        return {**totals, "epochs": list(self.epochs)}
 
     def saved(self) -> dict[str, Any]:
         """Return what a checkpoint keeps: transfers as rows of source, target, messages, bytes."""
