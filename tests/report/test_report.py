@@ -17,6 +17,7 @@ from fedorbit.report.curves import (
     against,
     further_metrics,
     headline_rows,
+    in_hours,
     orbit_accuracies,
     visible_windows,
 )
@@ -392,12 +393,14 @@ def order_of_charts(page: str) -> list[str]:
     return re.findall(r'data-chart="(\w+)"', page)
 
 
-def test_notes_are_curves_over_hours(tmp_path: Path) -> None:
+def test_notes_are_curves_over_rounds_and_hours(tmp_path: Path) -> None:
     [setting] = compared(write_space(tmp_path / "runs", seeds=(0, 1))).settings
     fedsat = next(s for s in setting.series if s.label == "fedsat")
     staleness = noted_curve(fedsat, "staleness")
     # Rounds of 300 s; 1, 4, 7 and 10 have aggregations. Seed 1 lags 2 more: means are t + 1.
-    assert staleness.x == pytest.approx([(t + 1) / 12 for t in (1, 4, 7, 10)])
+    assert staleness.x.tolist() == [1, 4, 7, 10]
+    hours = in_hours(staleness, setting.run.round_s)
+    assert hours.x == pytest.approx([(t + 1) / 12 for t in (1, 4, 7, 10)])
     assert staleness.mean.tolist() == [2.0, 5.0, 8.0, 11.0]
     assert staleness.half == pytest.approx(4 * [12.706 * 2**0.5 / 2**0.5])
     assert noted_curve(fedsat, "version").mean.tolist() == [0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4]
@@ -410,12 +413,12 @@ def test_what_was_noted_has_charts_and_columns(tmp_path: Path) -> None:
     comparison = compared(write_space(tmp_path / "runs"))
     page = build_page(comparison)
     first = order_of_charts(page)[:6]
-    assert first == ["hours", "staleness", "version", "idle_visit", "accuracy", "spread"]
+    assert first == ["accuracy", "staleness", "version", "idle_visit", "spread", "samples"]
     [shown] = embedded(page)["settings"]
     fedsat = comparison.labels.index("fedsat")
-    assert [c["series"] for c in shown["noted"]["staleness"]["curves"]] == [fedsat]
-    assert shown["noted"]["staleness"]["curves"][0]["x"] == [0.17, 0.42, 0.67, 0.92]
-    assert shown["noted"]["staleness"]["highest"] == pytest.approx(10.5)
+    assert shown["by_clock"] is True and shown["round_h"] == pytest.approx(1 / 12)
+    assert [c["series"] for c in shown["noted"]["staleness"]] == [fedsat]
+    assert shown["noted"]["staleness"][0]["x"] == [1, 4, 7, 10]
     told = " ".join(Parsed(page).texts)
     assert "FedAvg hours to 80 % staleness idle visits seeds" in told
     # (1 + 4 + 7 + 10) / 4 = 5.5; all accuracies are the same, so reached in the first 5 minutes.
@@ -437,7 +440,8 @@ def test_an_unfinished_run_shows_what_it_noted_so_far(tmp_path: Path) -> None:
 def test_without_notes_the_page_is_as_ever(tmp_path: Path) -> None:
     comparison = compared(write_run(tmp_path / "run", {"fedavg": 50.0}, setting=world()))
     page = build_page(comparison)
-    assert order_of_charts(page)[:5] == ["accuracy", "spread", "hours", "samples", "bytes"]
+    assert order_of_charts(page)[:4] == ["accuracy", "spread", "samples", "bytes"]
+    assert embedded(page)["settings"][0]["by_clock"] is False
     assert "noted" not in embedded(page)["settings"][0]
     assert further_metrics(comparison.settings) == []
 
@@ -458,7 +462,7 @@ def test_a_study_that_asks_for_hours_and_bytes_has_them(tmp_path: Path) -> None:
     comparison = compared(tmp_path)
     assert further_metrics(comparison.settings) == ["hours_to_80", "isl"]  # no staleness is known
     page = build_page(comparison)
-    assert order_of_charts(page)[0] == "hours"
+    assert embedded(page)["settings"][0]["by_clock"] is True
     assert "hours to 80 % inter-satellite seeds" in " ".join(Parsed(page).texts)
 
 
@@ -528,7 +532,6 @@ def test_the_page_is_whole(tmp_path: Path) -> None:
     for chart in (
         "accuracy",
         "spread",
-        "hours",
         "samples",
         "bytes",
         "orbits",
@@ -572,7 +575,6 @@ def test_time_and_charge_on_board_are_shown_if_recorded(tmp_path: Path) -> None:
     assert time["mean"] == [5, *(100 * t for t in range(1, ROUNDS))]  # the slowest orbit
     assert charge["mean"] == [90, 90, 90, *(100 - 5 * t for t in range(3, ROUNDS))]
     assert values["round_s"] == 300
-    assert values["highest_s"] > 1100
     text = html.unescape(page)
     assert f"{EVIL} up to 1100.0 s in orbit 1" in text
     assert f"{EVIL} down to 45.0 % in orbit 2" in text
