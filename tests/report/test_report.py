@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -608,3 +609,37 @@ def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path: Path, break_it, mes
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is no folder"):
         read_runs([tmp_path / "nowhere"])
+
+
+# --- Transfers ------------------------------------------------------------------------------------
+
+
+def test_transfers_are_means_over_seeds_and_name_their_ends(tmp_path: Path) -> None:
+    """Orbits are 0 to 2, the station is 3; in seed 1 nothing went from orbit 0 to the station."""
+    for seed, rows in enumerate(([[0, 3, 2, 80], [1, 2, 1, 10]], [[1, 2, 3, 50]])):
+        write_run(
+            tmp_path / str(seed), {"fedavg": 50.0}, seed=seed, setting=world(), transfers=rows
+        )
+    [shown] = embedded(build_page(compared(tmp_path)))["settings"]
+    assert shown["transfers"] == {
+        "names": ["orbit 0", "orbit 1", "orbit 2", "London"],
+        "rows": [{"series": 0, "pairs": 2, "cells": [[0, 3, 1.0, 40], [1, 2, 2.0, 30]]}],
+    }
+
+
+@pytest.mark.parametrize("rows", [None, [], [[0, 4, 1, 8]], [[10**12, 0, 1, 8]]])
+def test_without_known_transfers_there_is_no_matrix(
+    tmp_path: Path, rows: list[list[int]] | None
+) -> None:
+    """Not counted, none, or of a node that the run does not have."""
+    folder = write_run(tmp_path / "run", {"fedavg": 50.0}, setting=world(), transfers=rows)
+    page = build_page(compared(folder))
+    assert "transfers" not in embedded(page)["settings"][0]
+    assert "transfers" not in order_of_charts(page)
+
+
+@pytest.mark.parametrize("row", [[0, 1, 2], [0, -2, 1, 8], [0, "<b>", 1, 8]])
+def test_transfers_of_another_shape_are_refused(tmp_path: Path, row: list[Any]) -> None:
+    folder = write_run(tmp_path / "run", {"fedavg": 50.0}, setting=world(), transfers=[row])
+    with pytest.raises(RunError, match="transfers"):
+        compared(folder)

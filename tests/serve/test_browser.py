@@ -129,6 +129,11 @@ def test_a_run_is_followed_without_losing_what_was_chosen(
     details = page.locator('figure[data-chart="accuracy"] details').first
     details.locator("summary").click()
     assert details.locator("tbody tr").count() == 2
+    page.locator("#hours").click()
+    plot = page.locator('figure[data-chart="accuracy"] .plot').first
+    plot.focus()
+    page.keyboard.press("+")
+    shown = plot.locator("> svg > text").all_text_contents()
     page.evaluate("window.isTheSamePage = true")
     add_rounds(run, [90.0, 92.0])
     opened.wait_for(
@@ -140,6 +145,12 @@ def test_a_run_is_followed_without_losing_what_was_chosen(
     )  # of 40, 42, 90, 92
     assert page.locator('figure[data-chart="accuracy"] g[data-series]').count() == 1
     assert details.get_attribute("open") is not None
+    # Still hours, and still the same part of them: only y axes fit the new values.
+    assert plot.locator("button.show-all").count() == 1
+    x_texts = [text for text in shown if "." in text or text == "simulated hours"]
+    assert len(x_texts) > 2 and set(x_texts) <= set(
+        plot.locator("> svg > text").all_text_contents()
+    )
     assert opened.is_fine()
 
 
