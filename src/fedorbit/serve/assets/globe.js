@@ -65,8 +65,13 @@ function draw() {
 
 // --- Frames: drawn when something has changed, with as many pixels as there is time for -------------
 
-const fullRatio = () => Math.min(devicePixelRatio, 2);
-let ratio = fullRatio(), isSharp = true, still = 0, frame = 0, asked_ms = 0, before = null, mean_ms = 0;
+let ratio = Math.min(devicePixelRatio, 2), used = null; // pixels to one of the page: in motion, and now
+let still = 0, frame = 0, asked_ms = 0, before = null, mean_ms = 0;
+
+function use(wanted) {
+  if (wanted !== used) globe.resize(wanted);
+  used = wanted;
+}
 
 function wake() {
   clearTimeout(still);
@@ -96,17 +101,16 @@ function adapt(waited_ms) {
   if (mean_ms > SLOW_FRAME_MS && ratio > LEAST_RATIO) {
     ratio = Math.max(LEAST_RATIO, 0.75 * ratio);
     mean_ms = 0;
-  } else if (!isSharp || ratio === fullRatio()) return;
-  isSharp = ratio === fullRatio();
-  globe.resize(ratio);
+  }
+  use(ratio);
 }
 
-// A picture that does not move has all its pixels.
+// A picture that does not move has all its pixels; where the processor draws, enough to be smooth without antialiasing.
 function rest() {
   before = null;
-  if (isSharp) return;
-  isSharp = true;
-  globe.resize(fullRatio());
+  const sharp = globe.isSoftware ? 2 : Math.min(devicePixelRatio, 2);
+  if (used === sharp) return;
+  use(sharp);
   draw();
 }
 
@@ -162,7 +166,7 @@ function listen() {
     event.preventDefault(); // the page stays; only accuracies are new
     takeAccuracies().catch(report);
   });
-  new ResizeObserver(() => { globe.resize(isSharp ? fullRatio() : ratio); wake(); }).observe(canvas);
+  new ResizeObserver(() => { globe.resize(used); wake(); }).observe(canvas);
 }
 
 function showNewest() {
@@ -205,7 +209,7 @@ async function start() {
     throw new Error("this browser offers no WebGL; the map among the charts shows the same rounds");
   }
   slider.max = about.duration_s;
-  globe.resize(fullRatio());
+  use(ratio);
   await takeAccuracies();
   listen();
 }
