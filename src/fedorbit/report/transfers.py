@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from fedorbit.report.curves import begun
 from fedorbit.report.figure import chart, picker
 from fedorbit.report.markup import Html, table, tag
@@ -31,17 +29,18 @@ def transfers_of(series: Series, ends: int) -> list[tuple[int, int, float, float
 
     None where none of them counted, or where a summary names an end that does not exist.
     """
-    counted = [
-        r.summary["transfers"] for r in series.replicates if "transfers" in (r.summary or {})
-    ]
+    summaries = [replicate.summary or {} for replicate in series.replicates]
+    counted = [summary["transfers"] for summary in summaries if "transfers" in summary]
     rows = [row for rows in counted for row in rows]
     if not counted or any(max(row[:2]) >= ends - 1 for row in rows):
         return None
-    totals: dict[tuple[int, int], Any] = {}
-    for source, target, *counts in rows:
+    totals: dict[tuple[int, int], tuple[int, int]] = {}
+    for source, target, messages, size_bytes in rows:
         pair = (source % ends, target % ends)  # the ground, -1, is the last
-        totals[pair] = totals.get(pair, 0.0) + np.array(counts) / len(counted)
-    found = [(*pair, *map(float, counts)) for pair, counts in totals.items()]
+        before = totals.get(pair, (0, 0))
+        totals[pair] = (before[0] + messages, before[1] + size_bytes)
+    seeds = len(counted)
+    found = [(a, b, n / seeds, size / seeds) for (a, b), (n, size) in totals.items()]
     return sorted(found, key=lambda row: -row[3])
 
 
@@ -49,7 +48,7 @@ def transfer_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any] |
     """Return what the page's script draws; None where no run has counted."""
     names = end_names(setting)
     found = {s.label: transfers_of(s, len(names)) for s in begun(setting)} if names else {}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "series": labels.index(label),
             "pairs": len(pairs),
