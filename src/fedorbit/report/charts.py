@@ -4,7 +4,7 @@ from typing import Any
 
 from fedorbit.report import confusions, noted, onboard
 from fedorbit.report.curves import TRAFFIC, begun, headline_rows
-from fedorbit.report.figure import chart, curve_table, with_half
+from fedorbit.report.figure import chart, curve_table, picker, with_half
 from fedorbit.report.markup import Html, joined, table, tag
 from fedorbit.report.replicates import Setting
 from fedorbit.report.transfers import transfer_chart
@@ -107,11 +107,9 @@ def _parameters(shown: dict[str, Any]) -> Html | None:
 
 def _orbits(shown: dict[str, Any], labels: dict[int, str], seeds: int) -> Html:
     series = shown["orbits"]
-    options = [
-        tag("option", labels[row["series"]], value=row["series"], selected=row is series[-1])
-        for row in series
-    ]
-    picker = tag("label", "Method ", tag("select", *options, class_="orbit-series"), hidden=True)
+    methods = [(row["series"], labels[row["series"]]) for row in series]
+    choice = picker("Method", methods, methods[-1][0], "orbit-series")
+    pickers = tag("div", choice, class_="pickers", hidden=True)
     ends = {labels[row["series"]]: [values[-1] for values in row["rows"]] for row in series}
     orbits = len(series[0]["rows"])
     caption = "Accuracy of each orbit's model on its own test samples, %."
@@ -125,7 +123,7 @@ def _orbits(shown: dict[str, Any], labels: dict[int, str], seeds: int) -> Html:
     rows = [(name, *map(percent, values)) for name, values in ends.items()]
     data = table(head, rows, "Accuracy per orbit in the last round")
     in_words = f"Accuracy of {orbits} orbits over rounds; in the last round {words}."
-    return chart("orbits", "Accuracy per orbit", caption, in_words, data, before=picker)
+    return chart("orbits", "Accuracy per orbit", caption, in_words, data, before=pickers)
 
 
 def _traffic(shown: dict[str, Any], labels: dict[int, str]) -> Html:

@@ -59,9 +59,9 @@ def over_rounds(series: Series, of: Callable[[Sequence[Record]], Sequence[float]
     return curve(rounds[known], values[:, known])
 
 
-def in_hours(over_rounds: Curve, round_s: float) -> Curve:
-    """Return a curve over simulated time: a record is of the end of its round."""
-    return replace(over_rounds, x=(over_rounds.x + 1.0) * round_s / 3600.0)
+def in_hours(full: Curve, round_s: float) -> Curve:
+    """Return a curve over rounds as one over simulated time: a record is of its round's end."""
+    return replace(full, x=(full.x + 1.0) * round_s / 3600.0)
 
 
 def orbit_accuracies(series: Series) -> tuple[Floats, Floats]:

@@ -95,8 +95,8 @@ function drawSweep(place, setting) {
 }
 
 function drawOrbits(place, setting) {
-  const rows = setting.orbits, wanted = chosenOrbitSeries.get(current), axis = timeAxis(setting);
-  const chosen = rows.find((row) => row.series === wanted) || rows[rows.length - 1];
+  const wanted = Number(place.closest("figure").querySelector(".orbit-series").value), axis = timeAxis(setting);
+  const chosen = setting.orbits.find((row) => row.series === wanted);
   const orbits = chosen.rows.length, x = chosen.x.map(axis.of);
   if (orbits <= MANY_ORBITS) {
     const curves = chosen.rows.map((mean, orbit) => ({ index: orbit, label: `orbit ${orbit}`, x, mean, half: null }));

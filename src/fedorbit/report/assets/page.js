@@ -3,7 +3,6 @@
 
 const report = JSON.parse(document.getElementById("report-data").textContent);
 const hiddenSeries = new Set();
-const chosenOrbitSeries = new Map();
 let current = 0;
 let fullScale = false;
 let chosenHours = null; // as the setting suggests, until a reader chooses
@@ -51,10 +50,6 @@ function start() {
     };
   const select = document.getElementById("setting");
   if (select) select.onchange = () => choose(Number(select.value));
-  for (const picker of document.querySelectorAll("select.orbit-series")) {
-    picker.parentElement.hidden = false;
-    picker.onchange = () => { chosenOrbitSeries.set(current, Number(picker.value)); draw(); };
-  }
   for (const controls of document.querySelectorAll(".slider, .pickers, .hint")) controls.hidden = false;
   for (const picker of document.querySelectorAll(".pickers select")) picker.onchange = draw;
   document.getElementById("full-scale").onclick = () => { fullScale = !fullScale; draw(); };
