@@ -128,7 +128,7 @@ class BooksWhatItDoesNotSend(FedAvg):
     """Pays for a model that it never sends."""
 
     def round(self, state: State, now: Now) -> State:
-        now.fleet.ledger.book("isl", 1)
+        now.fleet.ledger.book("isl", (0, 0), 1)
         return super().round(state, now)
 
 

@@ -165,6 +165,25 @@ def test_a_message_arrives_at_once_or_at_the_next_contact() -> None:
         assert ledger.to_ground_bytes == 2 * bytes_each  # not the one that never arrives
         assert ledger.from_ground_bytes == ledger.isl_bytes == bytes_each
         assert ledger.unlinked_bytes == 0
+        # Satellites 0 and 1 are orbit 0, 2 is of orbit 1, 4 of orbit 2; the station is next, 3.
+        once = (1, bytes_each)
+        assert ledger.transfers == {(0, 3): once, (1, 3): once, (3, 2): once, (0, 0): once}
+
+
+def test_transfers_continue_from_a_checkpoint_or_stay_unknown() -> None:
+    """A checkpoint of a version that did not count them cannot give the whole run's."""
+    with fleet_of(small_world(links="causal")) as fleet:
+        fleet.at(0).send(0, GROUND, ones(fleet))
+        saved, arrays = fleet.saved()
+        size_bytes = 4 * fleet.layout.size
+        assert saved["ledger"]["transfers"] == [[0, 3, 1, size_bytes]]
+        fleet.restore(saved, arrays)
+        fleet.at(0).send(0, GROUND, ones(fleet))
+        assert fleet.ledger.transfers == {(0, 3): (2, 2 * size_bytes)}
+        del saved["ledger"]["transfers"]
+        fleet.restore(saved, arrays)
+        fleet.at(0).send(0, GROUND, ones(fleet))
+        assert "transfers" not in fleet.saved()[0]["ledger"]
 
 
 def test_messages_are_read_in_the_order_of_their_arrival() -> None:
@@ -193,7 +212,8 @@ def test_what_has_no_link_is_refused_or_counted_apart() -> None:
             with pytest.raises(ModelError, match=r"a message is one flat vector of float32"):
                 fleet.at(0).send(0, GROUND, array)
         assert fleet.saved()[0]["mail"] == []
-        assert sum(v for k, v in fleet.ledger.saved().items() if k != "epochs") == 0
+        assert sum(v for k, v in fleet.ledger.totals().items() if k != "epochs") == 0
+        assert fleet.ledger.transfers == {}
     with fleet_of(small_world(links="ideal", events=EVENTS)) as fleet:
         assert fleet.at(0).send(2, GROUND, model) == 0
         assert fleet.ledger.unlinked_bytes == 4 * model.size

@@ -138,6 +138,8 @@ def test_links_bytes_and_time() -> None:
         received = now.superpose(6, signals, at_s=150.0, seconds=50.0)
         np.testing.assert_allclose(received.mean, (a + b) / 2, atol=1e-6)
         assert fleet.ledger.to_ground_bytes == 4 * size  # one band, once
+        halves = {(0, 3): (1, 2 * size), (1, 3): (1, 2 * size)}
+        assert fleet.ledger.transfers == halves  # the two orbits share it
         taken = {(x["first"], x["slot"]): x["seconds"] for x in fleet.saved()[0]["contact_s"]}
         assert taken == {(0, 0): 50.0, (2, 0): 50.0}
         for at_s, k in ((149.0, 2), (151.0, 0), (-1.0, 0)):

@@ -102,9 +102,11 @@ def write_run(
     unfinished: tuple[str, ...] = (),
     setting: dict[str, Any] | None = None,
     notes: dict[str, Sequence[dict[str, Any]]] | None = None,
+    transfers: list[list[int]] | None = None,
+    rise: float = 0.0,
     **changes: Any,
 ) -> Path:
-    """Write a run in which each method has the same accuracy in every round.
+    """Write a run in which the accuracy of each method rises by so much per round, or stays.
 
     An unfinished method has half of its rounds and no summary. `notes` are by method and round.
     """
@@ -122,7 +124,7 @@ def write_run(
         target = method_folder(folder, method)
         target.mkdir()
         rounds = ROUNDS // 2 if method in unfinished else ROUNDS
-        records = [record(t, accuracy) for t in range(rounds)]
+        records = [record(t, accuracy + rise * t) for t in range(rounds)]
         for one, told in zip(records, (notes or {}).get(method, ()), strict=False):
             one |= {"noted": told} if told else {}
         if setting is not None:
@@ -141,6 +143,7 @@ def write_run(
             "seconds": 6.0,
             "to_ground_vs_fedavg": 1.0,
             "rounds": rounds,
+            **({} if transfers is None else {"transfers": transfers}),
             "provenance": {"fedorbit": "9.9", "commit": "c" * 40 + "+", "cpu": "Abacus 3000"},
         }
         (target / "summary.json").write_text(json.dumps(summary))

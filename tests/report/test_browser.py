@@ -83,7 +83,7 @@ def save_screenshot(opened: Opened, tmp_path: Path, name: str) -> None:
 def test_it_draws_everything_and_asks_for_nothing(browser, file: Path, tmp_path: Path) -> None:
     opened = Opened(browser, file)
     charts = (
-        "accuracy spread hours samples bytes orbits confusion timeline map classes similarity "
+        "accuracy spread samples bytes orbits confusion per-class timeline map classes similarity "
         "traffic"
     )
     for name in charts.split():
@@ -229,9 +229,10 @@ def test_what_methods_noted_is_drawn(browser, tmp_path: Path, width: int) -> Non
         assert plot.locator("g[data-series]").count() == 1, name  # FedAvg noted nothing
         assert plot.locator('g[data-series="fedsat"] .curve').count() == 1, name
         assert "simulated hours" in plot.locator("text").all_text_contents()
-    assert opened.chart("hours").locator(".curve").count() == 2
+    assert opened.page.locator("#hours").get_attribute("aria-pressed") == "true"
+    assert opened.chart("accuracy").locator(".curve").count() == 2
     # The main chart is as wide as the page, the others stand in pairs where there is room.
-    widths = [opened.chart(name).bounding_box()["width"] for name in ("hours", "staleness")]
+    widths = [opened.chart(name).bounding_box()["width"] for name in ("accuracy", "staleness")]
     assert (widths[0] > 1.8 * widths[1]) is (width == 1200)
     svg = opened.chart("version").locator("svg").first
     svg.hover(position={"x": svg.bounding_box()["width"] - 12, "y": 100}, force=True)
@@ -244,7 +245,7 @@ def test_what_methods_noted_is_drawn(browser, tmp_path: Path, width: int) -> Non
     data = opened.page.locator('figure[data-chart="idle_visit"] details')
     data.locator("summary").focus()
     opened.page.keyboard.press("Enter")
-    assert data.locator("tbody tr").last.inner_text().split() == ["1.0", "15.0", "±", "0.0"]
+    assert data.locator("tbody tr").last.inner_text().split() == ["11", "1.0", "15.0", "±", "0.0"]
     assert opened.page.evaluate("document.documentElement.scrollWidth") == width
     assert opened.complaints == []
     assert opened.requests == [file.as_uri()]
@@ -256,21 +257,46 @@ def test_a_confusion_matrix_of_a_method_and_orbit(browser, file: Path) -> None:
     opened = Opened(browser, file)
     figure = opened.page.locator('section.setting:visible figure[data-chart="confusion"]')
 
+    view = opened.page.locator("section.setting:visible .class-view")
+
     def cells() -> list[str]:
         return figure.locator("rect title").all_text_contents()
+
+    def choose(picker: str, label: str) -> None:
+        view.locator(f"select.{picker}").select_option(label=label)
 
     assert cells()[2:] == [
         f"town taken for {EVIL}: 2 of 8 (25.0 %)",
         "town taken for town: 6 of 8 (75.0 %)",
     ]
-    figure.locator("select.confusion-method").select_option(label="fedavg")
-    figure.locator("select.confusion-orbit").select_option(label="0")
+    choose("confusion-method", "fedavg")
+    choose("confusion-orbit", "0")
     assert cells() == [
         f"{EVIL} taken for {EVIL}: 2 of 4 (50.0 %)",
         f"{EVIL} taken for town: 2 of 4 (50.0 %)",
     ]
-    figure.locator("select.confusion-orbit").select_option(label="2")
+    choose("confusion-orbit", "2")
     assert "No test sample" in figure.locator(".plot").text_content()
+    assert opened.complaints == []
+
+
+def test_classes_are_shown_per_orbit(browser, file: Path) -> None:
+    """Of two seeds: orbit 0 takes 2 of 4 fields for town, orbit 1 takes 2 of 8 towns for field."""
+    opened = Opened(browser, file)
+    view = opened.page.locator("section.setting:visible .class-view")
+    cells = view.locator('figure[data-chart="per-class"] rect title')
+    assert cells.all_text_contents() == [
+        f"{EVIL}, all orbits: accuracy 50.0 % (4 samples)",
+        f"{EVIL}, orbit 0: accuracy 50.0 % (4 samples)",
+        "town, all orbits: accuracy 75.0 % (8 samples)",
+        "town, orbit 1: accuracy 75.0 % (8 samples)",
+    ]
+    view.locator("select.class-measure").select_option("f1")
+    # F1 is 2 tp / (samples + predictions): 4 / (4 + 4), 4 / (4 + 2), 0 / (0 + 2) and so on.
+    assert [text.partition(": ")[2] for text in cells.all_text_contents()] == [
+        "F1 50.0 % (4 samples)", "F1 66.7 % (4 samples)", "F1 0.0 % (0 samples)",
+        "F1 75.0 % (8 samples)", "F1 0.0 % (0 samples)", "F1 85.7 % (8 samples)",
+    ]  # fmt: skip
     assert opened.complaints == []
 
 
@@ -282,4 +308,156 @@ def test_axes_fit_what_is_drawn_or_show_everything(browser, file: Path) -> None:
     assert "20" in fitted and "100" not in fitted and "0" not in fitted[:3]
     opened.page.locator("#full-scale").click()
     assert {"0", "20", "100"} <= set(labels.all_text_contents())
+    assert opened.complaints == []
+
+
+# --- Looking closer -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rising(browser, tmp_path: Path) -> Opened:
+    """Two methods of 12 rounds of 5 minutes, from 40 % and 60 % up by 2 points per round."""
+    run = write_run(tmp_path / "run", {"fedavg": 40.0, "fedorbit": 60.0}, setting=world(), rise=2.0)
+    return Opened(browser, write_page(tmp_path / "page.html", compare(read_runs([run]))))
+
+
+def texts(opened: Opened, name: str) -> list[str]:
+    return opened.chart(name).locator("> svg > text").all_text_contents()
+
+
+def x_of(opened: Opened, name: str, share: float) -> tuple[float, float]:
+    """A point at a share of a chart's x axis, on the screen."""
+    opened.chart(name).scroll_into_view_if_needed()
+    axis = opened.chart(name).locator("line.axis").first.bounding_box()
+    return axis["x"] + share * axis["width"], axis["y"] - 60
+
+
+def drag(opened: Opened, name: str, begin: float, end: float) -> None:
+    opened.page.mouse.move(*x_of(opened, name, begin))
+    opened.page.mouse.down()
+    opened.page.mouse.move(*x_of(opened, name, (begin + end) / 2))
+    opened.page.mouse.move(*x_of(opened, name, end))
+    assert opened.chart(name).locator(".picked").get_attribute("visibility") == "visible"
+    opened.page.mouse.up()
+
+
+def test_dragging_shows_a_part_of_all_charts_over_time(rising: Opened) -> None:
+    """Rounds 3 to 6: accuracies 46 to 52 and 66 to 72 of 40 to 82."""
+    whole = {name: texts(rising, name) for name in ("accuracy", "spread", "orbits", "timeline")}
+    samples = texts(rising, "samples")
+    assert {"0", "5", "10", "40", "80", "round"} <= set(whole["accuracy"])
+    drag(rising, "accuracy", 6 / 12, 3 / 12)  # leftwards, too
+    for name, before in whole.items():
+        assert {"3", "4", "5", "6"} <= set(texts(rising, name)) != set(before), name
+        assert not {"0", "2", "8", "10", "12"} & set(texts(rising, name)) - {"0"}, name
+    axis = [float(text) for text in texts(rising, "accuracy") if text.isdigit()]
+    assert min(v for v in axis if v > 6) >= 46 and max(axis) <= 72  # the y axis fits the part
+    assert texts(rising, "samples") == samples  # another axis
+    rising.page.locator("#full-scale").click()
+    assert {"0", "100"} <= set(texts(rising, "accuracy"))
+    rising.page.locator("#full-scale").click()
+    rising.chart("spread").locator("button.show-all").click()
+    assert {name: texts(rising, name) for name in whole} == whole
+    assert rising.page.locator("button.show-all").count() == 0
+    drag(rising, "samples", 0.0, 0.5)
+    assert texts(rising, "samples") != samples
+    assert texts(rising, "accuracy") == whole["accuracy"]
+    rising.page.mouse.dblclick(*x_of(rising, "samples", 0.3))
+    assert texts(rising, "samples") == samples
+    assert rising.complaints == []
+
+
+def test_a_click_is_not_a_drag(rising: Opened) -> None:
+    before = texts(rising, "accuracy")
+    rising.page.mouse.click(*x_of(rising, "accuracy", 0.4))
+    assert texts(rising, "accuracy") == before
+
+
+def test_pointing_gives_the_values_of_all_curves(rising: Opened) -> None:
+    """At round 7, 54 and 74 %: highest first, each with a dot on its curve."""
+    rising.page.mouse.move(*x_of(rising, "accuracy", 7.2 / 12))
+    tip = rising.chart("accuracy").locator(".tip")
+    assert tip.inner_text().split("\n") == ["round 7, 0.67 h", "fedorbit", "74.0", "fedavg", "54.0"]
+    cross = rising.chart("accuracy").locator("line.cross").get_attribute("x1")
+    dots = rising.chart("accuracy").locator("circle.at")
+    assert [dot.get_attribute("cx") for dot in dots.all()] == [cross, cross]
+    rising.page.locator("button.toggle", has_text="fedavg").click()
+    rising.page.mouse.move(*x_of(rising, "accuracy", 7.2 / 12))
+    assert "fedavg" not in tip.inner_text()
+    rising.page.mouse.move(*x_of(rising, "timeline", 3.5 / 12))
+    assert rising.chart("timeline").locator(".tip").inner_text().split("\n")[:2] == [
+        "round 3", "orbit 1",
+    ]  # fmt: skip
+    rising.page.mouse.move(5, 5)
+    assert tip.is_hidden()
+
+
+def test_the_keyboard_looks_closer(rising: Opened) -> None:
+    press = rising.page.keyboard.press
+    plot = rising.chart("accuracy")
+    before = texts(rising, "accuracy")
+    plot.focus()
+    for _ in range(7):  # the first is at round 0
+        press("ArrowRight")
+    tip = plot.locator(".tip")
+    assert tip.inner_text().split("\n")[:3] == ["round 6, 0.58 h", "fedorbit", "72.0"]
+    press("+")
+    assert {"4", "6", "8"} < set(texts(rising, "accuracy"))  # rounds 3 to 9
+    assert not {"0", "2", "10"} & set(texts(rising, "accuracy"))
+    assert tip.inner_text().startswith("round 6")  # the crosshair stays
+    for _ in range(5):
+        press("ArrowRight")
+    assert tip.inner_text().startswith("round 11")
+    assert {"6", "8", "10"} < set(texts(rising, "accuracy"))  # what is shown follows it
+    assert "4" not in texts(rising, "accuracy")
+    press("-")
+    assert texts(rising, "accuracy") == before
+    press("+")
+    press("Escape")
+    assert texts(rising, "accuracy") == before
+    press("Tab")
+    assert tip.is_hidden()
+    assert rising.complaints == []
+
+
+def test_rounds_or_hours(rising: Opened) -> None:
+    """12 rounds of 5 minutes are an hour; the part that is shown stays."""
+    hours = rising.page.locator("#hours")
+    assert hours.get_attribute("aria-pressed") == "false"
+    drag(rising, "accuracy", 3 / 12, 6 / 12)
+    hours.click()
+    for name in ("accuracy", "spread", "orbits", "timeline"):
+        assert "simulated hours" in texts(rising, name), name
+        assert {"0.3", "0.4", "0.5"} <= set(texts(rising, name)), name
+        assert not {"0.2", "0.6", "0.8"} & set(texts(rising, name)), name
+    rising.page.mouse.move(*x_of(rising, "accuracy", 0.99))
+    # Half an hour: the end of round 5.
+    assert rising.chart("accuracy").locator(".tip").inner_text().startswith("round 5, 0.5 h")
+    hours.click()
+    assert {"3", "6", "round"} <= set(texts(rising, "accuracy"))
+    assert rising.complaints == []
+
+
+def test_transfers_are_a_matrix(browser, tmp_path: Path) -> None:
+    """Of two seeds; the one station is London, and -1 the ground as a whole."""
+    for seed, size in ((0, 1000), (1, 3000)):
+        rows = [[0, 3, 2, 2 * size], [3, 1, 1, size], [2, -1, 4, 400]]
+        write_run(tmp_path / "runs" / f"{seed}", {"fedavg": 50.0, "fedorbit": 60.0}, seed=seed,
+                  setting=world(), transfers=rows)  # fmt: skip
+    file = write_page(tmp_path / "page.html", compare(read_runs([tmp_path / "runs"])))
+    opened = Opened(browser, file)
+    figure = opened.page.locator('figure[data-chart="transfers"]')
+    found = figure.locator("rect title").all_text_contents()
+    assert len(found) == 5 * 5
+    assert [text for text in found if not text.endswith("none")] == [
+        "orbit 0 to London: 2 messages, 4 kB",
+        "orbit 2 to the ground: 4 messages, 400 B",
+        "London to orbit 1: 1 messages, 2 kB",
+    ]
+    figure.locator("select.transfers-measure").select_option("messages")
+    assert {"1", "2", "4"} <= set(figure.locator("svg text").all_text_contents())
+    table = figure.locator("tbody tr").first
+    assert table.locator("th, td").all_text_contents() == [
+        "fedavg", "orbit 0", "London", "2", "4.00 kB",
+    ]  # fmt: skip
     assert opened.complaints == []

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from fedorbit.report.curves import (
     against,
     further_metrics,
     headline_rows,
+    in_hours,
     orbit_accuracies,
     visible_windows,
 )
@@ -392,12 +394,14 @@ def order_of_charts(page: str) -> list[str]:
     return re.findall(r'data-chart="(\w+)"', page)
 
 
-def test_notes_are_curves_over_hours(tmp_path: Path) -> None:
+def test_notes_are_curves_over_rounds_and_hours(tmp_path: Path) -> None:
     [setting] = compared(write_space(tmp_path / "runs", seeds=(0, 1))).settings
     fedsat = next(s for s in setting.series if s.label == "fedsat")
     staleness = noted_curve(fedsat, "staleness")
     # Rounds of 300 s; 1, 4, 7 and 10 have aggregations. Seed 1 lags 2 more: means are t + 1.
-    assert staleness.x == pytest.approx([(t + 1) / 12 for t in (1, 4, 7, 10)])
+    assert staleness.x.tolist() == [1, 4, 7, 10]
+    hours = in_hours(staleness, setting.run.round_s)
+    assert hours.x == pytest.approx([(t + 1) / 12 for t in (1, 4, 7, 10)])
     assert staleness.mean.tolist() == [2.0, 5.0, 8.0, 11.0]
     assert staleness.half == pytest.approx(4 * [12.706 * 2**0.5 / 2**0.5])
     assert noted_curve(fedsat, "version").mean.tolist() == [0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4]
@@ -410,12 +414,12 @@ def test_what_was_noted_has_charts_and_columns(tmp_path: Path) -> None:
     comparison = compared(write_space(tmp_path / "runs"))
     page = build_page(comparison)
     first = order_of_charts(page)[:6]
-    assert first == ["hours", "staleness", "version", "idle_visit", "accuracy", "spread"]
+    assert first == ["accuracy", "staleness", "version", "idle_visit", "spread", "samples"]
     [shown] = embedded(page)["settings"]
     fedsat = comparison.labels.index("fedsat")
-    assert [c["series"] for c in shown["noted"]["staleness"]["curves"]] == [fedsat]
-    assert shown["noted"]["staleness"]["curves"][0]["x"] == [0.17, 0.42, 0.67, 0.92]
-    assert shown["noted"]["staleness"]["highest"] == pytest.approx(10.5)
+    assert shown["by_clock"] is True and shown["round_h"] == pytest.approx(1 / 12)
+    assert [c["series"] for c in shown["noted"]["staleness"]] == [fedsat]
+    assert shown["noted"]["staleness"][0]["x"] == [1, 4, 7, 10]
     told = " ".join(Parsed(page).texts)
     assert "FedAvg hours to 80 % staleness idle visits seeds" in told
     # (1 + 4 + 7 + 10) / 4 = 5.5; all accuracies are the same, so reached in the first 5 minutes.
@@ -437,7 +441,8 @@ def test_an_unfinished_run_shows_what_it_noted_so_far(tmp_path: Path) -> None:
 def test_without_notes_the_page_is_as_ever(tmp_path: Path) -> None:
     comparison = compared(write_run(tmp_path / "run", {"fedavg": 50.0}, setting=world()))
     page = build_page(comparison)
-    assert order_of_charts(page)[:5] == ["accuracy", "spread", "hours", "samples", "bytes"]
+    assert order_of_charts(page)[:4] == ["accuracy", "spread", "samples", "bytes"]
+    assert embedded(page)["settings"][0]["by_clock"] is False
     assert "noted" not in embedded(page)["settings"][0]
     assert further_metrics(comparison.settings) == []
 
@@ -458,7 +463,7 @@ def test_a_study_that_asks_for_hours_and_bytes_has_them(tmp_path: Path) -> None:
     comparison = compared(tmp_path)
     assert further_metrics(comparison.settings) == ["hours_to_80", "isl"]  # no staleness is known
     page = build_page(comparison)
-    assert order_of_charts(page)[0] == "hours"
+    assert embedded(page)["settings"][0]["by_clock"] is True
     assert "hours to 80 % inter-satellite seeds" in " ".join(Parsed(page).texts)
 
 
@@ -528,7 +533,6 @@ def test_the_page_is_whole(tmp_path: Path) -> None:
     for chart in (
         "accuracy",
         "spread",
-        "hours",
         "samples",
         "bytes",
         "orbits",
@@ -572,7 +576,6 @@ def test_time_and_charge_on_board_are_shown_if_recorded(tmp_path: Path) -> None:
     assert time["mean"] == [5, *(100 * t for t in range(1, ROUNDS))]  # the slowest orbit
     assert charge["mean"] == [90, 90, 90, *(100 - 5 * t for t in range(3, ROUNDS))]
     assert values["round_s"] == 300
-    assert values["highest_s"] > 1100
     text = html.unescape(page)
     assert f"{EVIL} up to 1100.0 s in orbit 1" in text
     assert f"{EVIL} down to 45.0 % in orbit 2" in text
@@ -606,3 +609,37 @@ def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path: Path, break_it, mes
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is no folder"):
         read_runs([tmp_path / "nowhere"])
+
+
+# --- Transfers ------------------------------------------------------------------------------------
+
+
+def test_transfers_are_means_over_seeds_and_name_their_ends(tmp_path: Path) -> None:
+    """Orbits are 0 to 2, the station is 3; in seed 1 nothing went from orbit 0 to the station."""
+    for seed, rows in enumerate(([[0, 3, 2, 80], [1, 2, 1, 10]], [[1, 2, 3, 50]])):
+        write_run(
+            tmp_path / str(seed), {"fedavg": 50.0}, seed=seed, setting=world(), transfers=rows
+        )
+    [shown] = embedded(build_page(compared(tmp_path)))["settings"]
+    assert shown["transfers"] == {
+        "names": ["orbit 0", "orbit 1", "orbit 2", "London"],
+        "rows": [{"series": 0, "pairs": 2, "cells": [[0, 3, 1.0, 40], [1, 2, 2.0, 30]]}],
+    }
+
+
+@pytest.mark.parametrize("rows", [None, [], [[0, 4, 1, 8]], [[10**12, 0, 1, 8]]])
+def test_without_known_transfers_there_is_no_matrix(
+    tmp_path: Path, rows: list[list[int]] | None
+) -> None:
+    """Not counted, none, or of a node that the run does not have."""
+    folder = write_run(tmp_path / "run", {"fedavg": 50.0}, setting=world(), transfers=rows)
+    page = build_page(compared(folder))
+    assert "transfers" not in embedded(page)["settings"][0]
+    assert "transfers" not in order_of_charts(page)
+
+
+@pytest.mark.parametrize("row", [[0, 1, 2], [0, -2, 1, 8], [0, "<b>", 1, 8]])
+def test_transfers_of_another_shape_are_refused(tmp_path: Path, row: list[Any]) -> None:
+    folder = write_run(tmp_path / "run", {"fedavg": 50.0}, setting=world(), transfers=[row])
+    with pytest.raises(RunError, match="transfers"):
+        compared(folder)

@@ -129,6 +129,11 @@ def test_a_run_is_followed_without_losing_what_was_chosen(
     details = page.locator('figure[data-chart="accuracy"] details').first
     details.locator("summary").click()
     assert details.locator("tbody tr").count() == 2
+    page.locator("#hours").click()
+    plot = page.locator('figure[data-chart="accuracy"] .plot').first
+    plot.focus()
+    page.keyboard.press("+")
+    shown = plot.locator("> svg > text").all_text_contents()
     page.evaluate("window.isTheSamePage = true")
     add_rounds(run, [90.0, 92.0])
     opened.wait_for(
@@ -140,6 +145,12 @@ def test_a_run_is_followed_without_losing_what_was_chosen(
     )  # of 40, 42, 90, 92
     assert page.locator('figure[data-chart="accuracy"] g[data-series]').count() == 1
     assert details.get_attribute("open") is not None
+    # Still hours, and still the same part of them: only y axes fit the new values.
+    assert plot.locator("button.show-all").count() == 1
+    x_texts = [text for text in shown if "." in text or text == "simulated hours"]
+    assert len(x_texts) > 2 and set(x_texts) <= set(
+        plot.locator("> svg > text").all_text_contents()
+    )
     assert opened.is_fine()
 
 
@@ -243,6 +254,32 @@ def test_a_globe_plays_and_turns(browser, served: Served) -> None:
     assert opened.is_fine()
 
 
+def test_a_globe_that_stands_still_asks_for_no_frames(browser, served: Served) -> None:
+    """Also after it was turned and has become sharp again; a turn is drawn with the same satellites."""
+    opened = Opened(browser, served, "/globe?name=first")
+    page, canvas = opened.page, opened.page.locator("#globe")
+    opened.wait_for("document.getElementById('globe').dataset.points === '13'")
+    page.evaluate(
+        "() => { window.frames_asked = 0; window.ask = requestAnimationFrame.bind(window);"
+        " window.requestAnimationFrame = (draw) => { frames_asked += 1; return ask(draw); }; }"
+    )
+    ten_frames = (
+        "() => new Promise((done) => { let n = 0;"
+        " const next = () => (++n > 10 ? done() : ask(next)); next(); })"
+    )
+    page.evaluate(ten_frames)
+    first = page.evaluate("frames_asked")
+    page.evaluate(ten_frames)
+    assert page.evaluate("frames_asked") == first <= 1
+    before = canvas.screenshot()
+    canvas.focus()
+    page.keyboard.press("ArrowRight")
+    page.evaluate(ten_frames)
+    assert page.evaluate("frames_asked") == first + 1
+    assert canvas.screenshot() != before
+    assert opened.is_fine()
+
+
 def test_a_globe_follows_its_run(browser, served: Served, folder: Path) -> None:
     run = write_run(folder / "in-space")
     add_rounds(run, [40.0])
@@ -270,7 +307,9 @@ def test_a_phone_needs_no_sideways_scrolling(
 ) -> None:
     opened = Opened(browser, served, target, width=360)
     opened.wait_for("document.getElementById('live').textContent === 'live'")
-    opened.wait_for("document.documentElement.scrollWidth === 360")
+    if target.startswith("/globe"):
+        opened.wait_for("document.getElementById('legend').childElementCount > 1")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") == 360
     opened.save(tmp_path, f"phone{target.split('?')[0].replace('/', '-')}")
 
 

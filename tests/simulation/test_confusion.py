@@ -13,6 +13,7 @@ from fedorbit.simulation.confusion import (
     ConfusionCounter,
     balanced_accuracy,
     class_accuracies,
+    class_f1,
     class_figures,
     macro_f1,
 )
@@ -24,6 +25,7 @@ def test_figures_by_hand() -> None:
     matrix = [[3, 1, 0], [1, 1, 0], [0, 0, 0]]
     assert class_accuracies(matrix) == [75.0, 50.0, None]
     assert balanced_accuracy(matrix) == 62.5
+    assert class_f1(matrix) == [75.0, 50.0, None]
     assert macro_f1(matrix) == pytest.approx(100 * (6 / 8 + 2 / 4) / 2)
     assert class_figures([matrix, None, [[4, 0, 0], [0, 0, 0], [0, 0, 0]]]) == {
         "balanced_accuracy": pytest.approx((62.5 + 100.0) / 2),
@@ -49,6 +51,9 @@ def test_figures_are_those_of_scikit_learn(seed: int) -> None:
     )
     expected = f1_score(labels, predicted, average="macro", zero_division=0.0)
     assert macro_f1(matrix) == pytest.approx(100 * expected)
+    named = np.union1d(labels, predicted)
+    each = 100 * f1_score(labels, predicted, average=None, labels=named, zero_division=0.0)
+    assert [f1 for f1 in class_f1(matrix) if f1 is not None] == pytest.approx(each.tolist())
 
 
 def test_matrices_add_up_over_the_satellites_of_an_orbit() -> None:

@@ -1,15 +1,11 @@
 """`fedorbit run`: train a constellation."""
 
 import shlex
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import rich.progress
 import typer
-from rich.console import RenderableType
-from rich.text import Text
 
 from fedorbit.cli.onboard import print_onboard
 from fedorbit.cli.options import (
@@ -25,19 +21,16 @@ from fedorbit.cli.output import (
     Column,
     RichProgress,
     Table,
-    TimeLeft,
-    complain,
     print_files,
     print_json,
     stderr,
     stdout,
 )
+from fedorbit.cli.run_progress import RichRunProgress
 from fedorbit.config import Config, load_config
 from fedorbit.config.files import literal
 from fedorbit.errors import ConfigError, RunError
-from fedorbit.results.estimates import COMPETING
 from fedorbit.results.numbers import averaged, percent, ratio
-from fedorbit.simulation.records import Record
 from fedorbit.stopping import StopRequested
 
 JSON_KEYS = (
@@ -162,80 +155,18 @@ def run(
     _print_comparison(summaries, averaged([len(r.records) for r in result.runs]))
     print_onboard(summaries)
     print_files([result.folder / "accuracy.png", *(r.folder for r in result.runs)])
-    command = shlex.join(["fedorbit", "report", str(result.folder)])
-    stdout.print(f"Next: `{command}` makes a page of it to open in a browser", soft_wrap=True)
+    _print_next(result.folder)
 
 
-class _Pace(rich.progress.ProgressColumn):
-    """Rounds per second."""
-
-    def render(self, task: rich.progress.Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:.2g}/s")
-
-
-class _TwoLines(rich.progress.Progress):
-    """Bars, and below each its state, so that both fit into 80 columns."""
-
-    def get_renderables(self) -> Iterator[RenderableType]:
-        """Yield the lines."""
-        for task in self.tasks:
-            yield self.make_tasks_table([task])
-            yield Text(f"  {task.fields['state']}", overflow="ellipsis", no_wrap=True)
-
-
-def _state(record: Record) -> str:
-    """Return how good the models are, and which orbits the ground reaches in this round."""
-    accuracy, spread = (percent(record[key], "-") for key in COMPETING)
-    seen, orbits = record["visible"], len(record["orbit_accuracy"])
-    which = "all" if len(seen) == orbits else ", ".join(map(str, seen)) or "none"
-    return f"accuracy {accuracy} %, spread {spread}; orbits in view: {which} of {orbits}"
-
-
-class RichRunProgress:
-    """Two lines per method: rounds and the time left; accuracy and the orbits in view."""
-
-    def __init__(self, quiet: bool = False) -> None:
-        self.notice = ""
-        """Said once, when training begins: what cannot even start has worse to report."""
-        self._quiet = quiet
-        self._bar: rich.progress.Progress | None = None
-        self._task = rich.progress.TaskID(0)
-
-    def begin(self, method: str, rounds_done: int, rounds: int) -> None:
-        """Show that a method starts or continues."""
-        if self.notice:
-            complain(self.notice, style="bold yellow")
-            self.notice = ""
-        self._bar = _TwoLines(
-            rich.progress.TextColumn("{task.description}", style="bold", markup=False),
-            rich.progress.BarColumn(bar_width=20),
-            rich.progress.MofNCompleteColumn(),
-            rich.progress.TextColumn("rounds"),
-            _Pace(),
-            TimeLeft(),
-            console=stderr,
-            disable=self._quiet or not stderr.is_terminal,
-        )
-        self._bar.start()
-        self._task = self._bar.add_task(method, total=rounds, completed=rounds_done, state="")
-
-    def round_done(self, t: int, record: Record | None) -> None:
-        """A round is over."""
-        if self._bar is not None:
-            changes: dict[str, Any] = {"completed": t + 1}
-            if record is not None:
-                changes["state"] = _state(record)
-            self._bar.update(self._task, **changes)
-
-    def finished(self, summary: dict[str, Any]) -> None:
-        """Do nothing: the table shows that all rounds are done."""
-
-    def end(self) -> None:
-        """The method is over or stopped."""
-        if self._bar is not None:
-            self._bar.stop()
-        self._bar = None
+def _print_next(folder: Path) -> None:
+    """Print the commands that show a run, and what each does."""
+    stdout.print("Next:")
+    for command, what in (
+        ("report", "one HTML file: charts, map, links"),
+        ("serve", "a live page with a globe"),
+    ):
+        line = shlex.join(["fedorbit", command, str(folder)])
+        stdout.print(f"  {line}  # {what}", soft_wrap=True)
 
 
 def _engine_changes(engine: str | None, ray_address: str | None) -> list[str]:

@@ -18,7 +18,7 @@ from fedorbit.activity import Activity
 from fedorbit.errors import ModelError
 from fedorbit.fleet.aggregation import Aggregations
 from fedorbit.fleet.keeping import Arrays
-from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, Ledger
+from fedorbit.fleet.ledger import BYTES_PER_PARAMETER, GROUND, Ledger
 from fedorbit.fleet.momentum import OrbitMomentum
 from fedorbit.fleet.moves import Move
 from fedorbit.fleet.network import Links, Network
@@ -138,7 +138,8 @@ class Fleet:
         )
         for move in self.moves:
             linked = self.topology.exists(move.source, move.target)
-            self.ledger.book("isl", sample_bytes * move.total, linked)
+            ends = self.topology.group(move.source), self.topology.group(move.target)
+            self.ledger.book("isl", ends, sample_bytes * move.total, linked=linked)
         isl_mbps = isl_mbps if routed else None
         self.network = Network(
             self.topology,
@@ -188,6 +189,12 @@ class Fleet:
     def servers(self) -> range:
         """Node numbers of the servers."""
         return range(self.satellites, self.satellites + self.topology.servers)
+
+    @property
+    def ground_end(self) -> int:
+        """The ground as an end of transfers: its only server, or GROUND where it has several."""
+        ground = self.topology.ground
+        return self.topology.group(ground[0]) if len(ground) == 1 else GROUND
 
     @cached_property
     def routes(self) -> Routes:

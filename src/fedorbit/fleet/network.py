@@ -238,8 +238,16 @@ class Network:
         for satellite, (slot, slot_s) in product(received.satellites, use.items()):
             key = (satellite, server, slot)
             self._taken[key] = self._taken.get(key, 0.0) + slot_s
-        self._ledger.book("to_ground", BYTES_PER_PARAMETER * received.mean.size, linked)
+        self._book_superposed(server, received, linked)
         return received
+
+    def _book_superposed(self, server: int, received: Superposed, linked: bool) -> None:
+        """Count one message; orbits that send it together have equal shares of its bytes."""
+        orbits = sorted({self.topology.group(satellite) for satellite in received.satellites})
+        share, rest = divmod(BYTES_PER_PARAMETER * received.mean.size, len(orbits))
+        for number, orbit in enumerate(orbits):
+            ends = (orbit, self.topology.group(server))
+            self._ledger.book("to_ground", ends, share + (number < rest), linked=linked)
 
     def _slots_of(self, at_s: float, seconds: float) -> dict[int, float]:
         """Return the slots of a period, and how many of its seconds are in each."""
@@ -328,7 +336,8 @@ class Network:
         passed = [hop for hop in transfer.hops if hop.slot <= t]
         for hop in passed:
             if (direction := self.topology.direction(hop.source, hop.target)) is not None:
-                self._ledger.book(direction, transfer.size_bytes, hop.linked)
+                ends = self.topology.group(hop.source), self.topology.group(hop.target)
+                self._ledger.book(direction, ends, transfer.size_bytes, linked=hop.linked)
         return replace(transfer, hops=transfer.hops[len(passed) :]) if passed else transfer
 
     def receive(self, t: int, node: int) -> list[Mail]:

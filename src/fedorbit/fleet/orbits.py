@@ -294,7 +294,9 @@ class OrbitTier:
             cycle.add_to_last(self.satellites(orbit), values)
             return
         others, linked = self._others(orbit), orbit not in self.fleet.topology.unlinked_orbits
-        self.fleet.ledger.book("isl", BYTES_PER_PARAMETER * 2 * others * values, linked)
+        size_bytes, messages = BYTES_PER_PARAMETER * 2 * others * values, 2 * others
+        ends = (orbit, orbit)
+        self.fleet.ledger.book("isl", ends, size_bytes, messages=messages, linked=linked)
         if self.fleet.onboard is not None:
             self.fleet.onboard.exchange(orbit, values, others)
 
@@ -314,7 +316,8 @@ class OrbitTier:
         """Send a model from an orbit to the ground and return what arrives there."""
         linked, cycles = self._has_link(orbit, "upload its model"), self.fleet.aggregations
         if cycles is None:
-            self.fleet.ledger.book("to_ground", BYTES_PER_PARAMETER * model.size, linked)
+            size_bytes, ends = BYTES_PER_PARAMETER * model.size, (orbit, self.fleet.ground_end)
+            self.fleet.ledger.book("to_ground", ends, size_bytes, linked=linked)
         else:
             cycles.upload(self.t, orbit, self.satellites(orbit), model.size)
         return model
@@ -323,7 +326,8 @@ class OrbitTier:
         """Send a model from the ground to an orbit and return what arrives there."""
         linked, cycles = self._has_link(orbit, "receive a model"), self.fleet.aggregations
         if cycles is None:
-            self.fleet.ledger.book("from_ground", BYTES_PER_PARAMETER * model.size, linked)
+            size_bytes, ends = BYTES_PER_PARAMETER * model.size, (self.fleet.ground_end, orbit)
+            self.fleet.ledger.book("from_ground", ends, size_bytes, linked=linked)
         else:
             cycles.download(self.t, self.satellites(orbit), model.size)
         return model

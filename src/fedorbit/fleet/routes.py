@@ -108,5 +108,6 @@ class Routes:
         found = self._graph.earliest_arrival(sources, start_s)
         for hop in set(chain.from_iterable(map(found.route, targets))):
             if (direction := self._topology.direction(hop.first, hop.second)) is not None:
-                self._ledger.book(direction, size_bytes)
+                ends = self._topology.group(hop.first), self._topology.group(hop.second)
+                self._ledger.book(direction, ends, size_bytes)
         return found.arrival_s[list(targets)]

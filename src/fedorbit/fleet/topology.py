@@ -66,6 +66,12 @@ class Topology:
         """Return the orbit of a satellite; None for a server."""
         return None if self.is_server(node) else int(self._orbit_of_satellite[node])
 
+    def group(self, node: int) -> int:
+        """Return the orbit of a satellite, or the number of orbits plus that of a server."""
+        if self.is_server(node):
+            return int(self._orbit_of_satellite[-1]) + 1 + node - self.satellites
+        return int(self._orbit_of_satellite[node])
+
     def active(self, slots: int | Ints, node: int) -> Flags:
         """Return in which of the slots a node is active; servers always are."""
         if self.is_server(node):

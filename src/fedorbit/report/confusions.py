@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.report.curves import begun
-from fedorbit.report.markup import Html, joined, table
+from fedorbit.report.figure import chart, picker
+from fedorbit.report.markup import Html, joined, table, tag
 from fedorbit.report.replicates import Series, Setting
 from fedorbit.results.numbers import percent
-from fedorbit.simulation.confusion import balanced_accuracy, class_accuracies, macro_f1
+from fedorbit.simulation.confusion import balanced_accuracy, class_accuracies, class_f1, macro_f1
 
 Counts = NDArray[np.int64]
 
@@ -72,18 +73,52 @@ def in_words(setting: Setting) -> str:
     )
 
 
+def class_charts(setting: Setting, shown: dict[str, Any], labels: dict[int, str]) -> Html | None:
+    """Build the confusion matrix, and beside it how well each class is recognised in each orbit."""
+    values = shown.get("confusion")
+    if values is None:
+        return None
+    rows = values["rows"]
+    methods = [(n, labels[row["series"]]) for n, row in enumerate(rows)]
+    orbits = [(o, str(o)) for o in range(max(len(row["orbits"]) for row in rows))]
+    pickers = tag(
+        "div",
+        picker("Method", methods, methods[-1][0], "confusion-method"),
+        picker("Orbit of the matrix", [(-1, "all"), *orbits], -1, "confusion-orbit"),
+        picker("Per class", [("accuracy", "accuracy"), ("f1", "F1")], "accuracy", "class-measure"),
+        class_="pickers",
+        hidden=True,
+    )
+    matrix = (
+        "Test samples of each true class (rows) by the class they are taken for (columns, in the "
+        "same order) at the last evaluation; colours are shares of the row."
+    )
+    per_class = (
+        "Accuracy: the share of a class's test samples that are recognised; F1 also counts samples "
+        "of other classes that are taken for it. In %, for all orbits together and for each."
+    )
+    words = f"{len(values['names'])} classes. {in_words(setting)}."
+    charts = (
+        chart("confusion", "Confusion of classes", matrix, f"Confusion matrix of {words}", None),
+        chart("per-class", "Figures per class", per_class, f"Accuracy and F1 of {words}",
+              class_tables(setting)),
+    )  # fmt: skip
+    return tag("div", pickers, tag("div", *charts, class_="grid"), class_="class-view")
+
+
 def class_tables(setting: Setting) -> Html:
     """Build the tables of accuracy per class, all orbits together, and per orbit."""
     totals = total_matrices(setting)
     names = class_names(setting, len(next(iter(totals.values()))))
-    accuracies = {label: class_accuracies(matrix) for label, matrix in totals.items()}
-    rows: list[tuple[str, ...]] = [
-        (name, *(percent(values[c]) for values in accuracies.values()))
-        for c, name in enumerate(names)
-    ]
-    rows.append(("balanced accuracy", *(percent(balanced_accuracy(m)) for m in totals.values())))
-    rows.append(("macro F1", *(percent(macro_f1(m)) for m in totals.values())))
-    built = [table(["class", *totals], rows, "Accuracy per class, all orbits together, %")]
+    built = []
+    for title, of_classes, mean, of_all in (
+        ("Accuracy", class_accuracies, "balanced accuracy", balanced_accuracy),
+        ("F1", class_f1, "macro F1", macro_f1),
+    ):
+        figures = [of_classes(matrix) for matrix in totals.values()]
+        rows = [(name, *(percent(of[c]) for of in figures)) for c, name in enumerate(names)]
+        rows.append((mean, *(percent(of_all(matrix)) for matrix in totals.values())))
+        built.append(table(["class", *totals], rows, f"{title} per class, all orbits together, %"))
     for series in begun(setting):
         if series.label in totals:
             known = [(o, m) for o, m in enumerate(orbit_matrices(series)) if m is not None]

@@ -45,8 +45,8 @@ def against(series: Series, key: str, cost: Sequence[str]) -> Curve:
     return curve(spent, _values(series.replicates, rounds, [key]))
 
 
-def over_hours(series: Series, of: Callable[[Sequence[Record]], Sequence[float]]) -> Curve:
-    """Mean over seeds of any number per record, over simulated time; `of` gives those of a seed.
+def over_rounds(series: Series, of: Callable[[Sequence[Record]], Sequence[float]]) -> Curve:
+    """Mean over seeds of any number per record; `of` gives those of a seed.
 
     Rounds of which no seed has a number (NaN) are left out, so that a line leads over them.
     """
@@ -55,9 +55,13 @@ def over_hours(series: Series, of: Callable[[Sequence[Record]], Sequence[float]]
     for row, replicate in zip(values, series.replicates, strict=True):
         places = np.searchsorted(rounds, [record["round"] for record in replicate.records])
         row[places] = of(replicate.records)
-    hours = curve(rounds, _values(series.replicates, rounds, ["hours"])).mean
     known = np.isfinite(values).any(axis=0)
-    return curve(hours[known], values[:, known])
+    return curve(rounds[known], values[:, known])
+
+
+def in_hours(full: Curve, round_s: float) -> Curve:
+    """Return a curve over rounds as one over simulated time: a record is of its round's end."""
+    return replace(full, x=(full.x + 1.0) * round_s / 3600.0)
 
 
 def orbit_accuracies(series: Series) -> tuple[Floats, Floats]:

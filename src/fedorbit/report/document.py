@@ -16,12 +16,13 @@ from fedorbit.report.curves import (
     per_round,
     visible_windows,
 )
-from fedorbit.report.noted import noted_values
+from fedorbit.report.noted import is_by_clock, noted_values
 from fedorbit.report.onboard import onboard_values
 from fedorbit.report.replicates import Comparison, Setting
 from fedorbit.report.run_links import run_links
 from fedorbit.report.statistics import Curve, Floats, evenly
 from fedorbit.report.sweeps import FINAL_FIGURES, MOST_SWEEPS, Sweep, sweeps
+from fedorbit.report.transfers import transfer_values
 from fedorbit.results.estimates import estimate
 
 MAX_POINTS = 240
@@ -63,14 +64,12 @@ def page_document(comparison: Comparison) -> dict[str, Any]:
 def chart_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any]:
     """Return the curves and bars of a setting; series are named by their place in `labels`."""
     curves: dict[str, list[dict[str, Any]]] = {
-        "accuracy": [], "spread": [], "hours": [], "samples": [], "bytes": [], "orbits": [],
-        "traffic": [],
+        "accuracy": [], "spread": [], "samples": [], "bytes": [], "orbits": [], "traffic": [],
     }  # fmt: skip
     for series in begun(setting):
         index = labels.index(series.label)
         for key in ("accuracy", "spread"):
             curves[key].append(_thin(index, per_round(series, key)))
-        curves["hours"].append(_thin(index, against(series, "accuracy", ["hours"])))
         curves["samples"].append(_thin(index, against(series, "accuracy", ["samples_trained"])))
         link = ["to_ground_bytes", "from_ground_bytes"]
         curves["bytes"].append(_thin(index, against(series, "accuracy", link)))
@@ -82,17 +81,21 @@ def chart_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any]:
     onboard = onboard_values(setting, labels, _thin)
     noted = noted_values(setting, labels, _thin)
     confusion = confusion_values(setting, labels)
+    transfers = transfer_values(setting, labels)
     found = sweeps(setting)
     return {
         "sweeps": [_sweep_values(sweep) for sweep in found[:MOST_SWEEPS]],
         "sweeps_left_out": len(found[MOST_SWEEPS:]),
         "rounds": max(r.run.rounds for s in setting.series for r in s.replicates),
+        "round_h": setting.run.round_s / 3600.0,
+        "by_clock": is_by_clock(setting),
         "visible": _thin_windows(windows),
         "in_view": windows and [sum(end - begin for begin, end in row) for row in windows],
         **curves,
         **({"onboard": onboard} if onboard else {}),
         **({"noted": noted} if noted else {}),
         **({"confusion": confusion} if confusion else {}),
+        **({"transfers": transfers} if transfers else {}),
     }
 
 

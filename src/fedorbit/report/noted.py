@@ -1,4 +1,4 @@
-"""What methods noted about their aggregations, over simulated time: staleness, number, idle visits.
+"""What methods noted about their aggregations: staleness, number, idle visits.
 
 A method that notes nothing of a kind is not in its chart.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedorbit.report.curves import begun, over_hours
+from fedorbit.report.curves import begun, over_rounds
 from fedorbit.report.replicates import Series, Setting
 from fedorbit.report.statistics import Curve
 from fedorbit.results.estimates import Estimate, estimate
@@ -67,20 +67,19 @@ KINDS: dict[str, Noted] = {
     "staleness": Noted(
         "Staleness",
         "Versions of the global model that an update is behind as it is aggregated: mean of the "
-        "updates since the last evaluated round, over simulated hours.",
+        "updates since the last evaluated round.",
         _staleness,
         _metric("staleness"),
     ),
     "version": Noted(
         "Aggregations",
-        "Versions of the global model so far, over simulated hours.",
+        "Versions of the global model so far.",
         _versions,
         _last_version,
     ),
     "idle_visit": Noted(
         "Idle visits",
-        "Contacts of satellites with the ground so far in which nothing was exchanged, over "
-        "simulated hours.",
+        "Contacts of satellites with the ground so far in which nothing was exchanged.",
         _idle_visits,
         _metric("idle_visits"),
     ),
@@ -93,23 +92,19 @@ def noting(setting: Setting, name: str) -> list[Series]:
 
 
 def noted_curve(series: Series, name: str) -> Curve:
-    """Mean over seeds of what was noted under a name, over simulated hours."""
-    return over_hours(series, KINDS[name].of)
+    """Mean over seeds of what was noted under a name."""
+    return over_rounds(series, KINDS[name].of)
 
 
 def noted_values(
     setting: Setting, labels: Sequence[str], thin: Thinning
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, list[dict[str, Any]]]:
     """Return the curves of every kind that some series of a setting has noted."""
-    shown = {}
-    for name in KINDS:
-        curves = {series.label: noted_curve(series, name) for series in noting(setting, name)}
-        if curves:
-            shown[name] = {
-                "highest": highest(list(curves.values())),
-                "curves": [thin(labels.index(label), one) for label, one in curves.items()],
-            }
-    return shown
+    return {
+        name: [thin(labels.index(s.label), noted_curve(s, name)) for s in found]
+        for name in KINDS
+        if (found := noting(setting, name))
+    }
 
 
 def highest(curves: Sequence[Curve]) -> float:
@@ -123,3 +118,14 @@ def in_words(setting: Setting, name: str) -> str:
     kind = KINDS[name]
     told = "; ".join(f"{series.label} {kind.final(series)}" for series in noting(setting, name))
     return f"{kind.caption} Over the run: {told}."
+
+
+def is_by_clock(setting: Setting) -> bool:
+    """Return whether accuracy over time is what a setting is about.
+
+    So it is where methods aggregate when they can instead of in rounds, and where a study asks for
+    hours.
+    """
+    runs = [r for s in setting.series for r in s.replicates]
+    asked = any("hours_to_80" in r.run.study.metrics for r in runs)
+    return asked or any(noting(setting, name) for name in KINDS)

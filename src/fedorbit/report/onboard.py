@@ -27,11 +27,8 @@ def onboard_values(
         return None
     time = [_over_orbits(series, "onboard_s", max, 1.0) for series in clocked]
     charged = [series for series in clocked if _has(series, "charge_lowest")]
-    round_s = float(setting.run.config["schedule"]["round_s"])
-    longest_s = max(float(np.nanmax(one.mean)) for one in time)
     return {
-        "round_s": round_s,
-        "highest_s": max(1.05 * longest_s, round_s),
+        "round_s": setting.run.round_s,
         "time": [thin(labels.index(s.label), c) for s, c in zip(clocked, time, strict=True)],
         "charge": [
             thin(labels.index(s.label), _over_orbits(s, "charge_lowest", min, 100.0))

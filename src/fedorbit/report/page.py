@@ -13,7 +13,10 @@ from fedorbit.report.document import page_document
 from fedorbit.report.markup import Html, embedded_json, joined, tag
 from fedorbit.report.replicates import Comparison
 
-SCRIPTS = ("charts.js", "map.js", "page.js")
+SCRIPTS = (
+    "svg.js", "zoom.js", "lines.js", "matrices.js", "map.js", "classes.js", "figures.js", "page.js",
+)  # fmt: skip
+"""In this order, as one script or as several."""
 STYLE = "page.css"
 
 

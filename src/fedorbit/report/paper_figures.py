@@ -19,6 +19,7 @@ from fedorbit.report.curves import (
     TRAFFIC,
     against,
     begun,
+    in_hours,
     orbit_accuracies,
     per_round,
     visible_windows,
@@ -388,7 +389,9 @@ def _over_cost(
 
 
 def _noted(setting: Setting, labels: list[str], name: str, axis: str) -> Figure | None:
-    curves = {series.label: noted_curve(series, name) for series in noting(setting, name)}
+    curves = {
+        s.label: in_hours(noted_curve(s, name), setting.run.round_s) for s in noting(setting, name)
+    }
     if not curves:
         return None
     figure = style.new_figure(COLUMN_IN, 2.3)

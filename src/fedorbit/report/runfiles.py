@@ -66,6 +66,11 @@ class RunFolder:
         """Rounds that the run is to have."""
         return int(self.config["run"]["rounds"])
 
+    @property
+    def round_s(self) -> float:
+        """Length of a round in simulated time."""
+        return float(self.config.get("schedule", {}).get("round_s", 300.0))
+
 
 @dataclass(frozen=True, eq=False)
 class MethodRecords(MethodResults):
@@ -159,6 +164,5 @@ def _variant(variants: Sequence[dict[str, Any]], name: str | None) -> Variant | 
 
 def _read_method(run: RunFolder, method: str) -> MethodRecords:
     results = read_results(run.path, method)
-    round_s = float(run.config.get("schedule", {}).get("round_s", 300.0))
-    add_hours(results.records, round_s)
+    add_hours(results.records, run.round_s)
     return MethodRecords(results.records, results.summary, run, method)

@@ -18,7 +18,11 @@ MARKS = (
     "m0 -4.4l3.6 4.4l-3.6 4.4l-3.6 -4.4z",
     "m-1.3 -4.4h2.6v8.8h-2.6z",
 )
-"""Colours and marks of the series, as in charts.js."""
+"""Colours and marks of the series, as in svg.js."""
+CLOSER = (
+    "Drag across a chart to look closer; a double click, or Show all, goes back. With the "
+    "keyboard: arrow keys for the values, + and - to look closer and back, Escape for everything."
+)
 COLUMNS = (
     "method", "accuracy, %", "spread, points", "samples trained", "to ground", "/ FedAvg", "seeds",
 )  # fmt: skip
@@ -94,20 +98,26 @@ def toolbar(comparison: Comparison) -> Html:
         )
         for number, label in enumerate(comparison.labels)
     )
+    hours = tag(
+        "button", "Hours", id="hours", class_="switch", type="button", aria_pressed="false",
+        title="Simulated hours instead of rounds",
+    )  # fmt: skip
     scale = tag(
-        "button", "0 to 100 %", id="full-scale", class_="toggle", type="button",
+        "button", "0 to 100 %", id="full-scale", class_="switch", type="button",
         aria_pressed="false", title="Axes of percentages from 0 to 100 instead of what is shown",
     )  # fmt: skip
-    return tag(
+    bar = tag(
         "div",
         choice if len(options) > 1 else None,
         *switches,
+        hours,
         scale,
         class_="bar",
         role="toolbar",
         aria_label="What the charts show",
         hidden=True,
     )
+    return joined([bar, tag("p", CLOSER, class_="small hint", hidden=True)])
 
 
 def provenance(comparison: Comparison) -> Html:

@@ -34,10 +34,13 @@ MOST_FOLLOWERS = 64
 ASSETS = {
     **dict.fromkeys((*SCRIPTS, STYLE), "fedorbit.report"),
     **dict.fromkeys(
-        ("serve.css", "live.js", "globe.js", "three.js", "three-LICENSE.txt", "icon.svg"),
+        (
+            "serve.css", "live.js", "globe.js", "globe_data.js", "globe_scene.js", "three.js",
+            "three-LICENSE.txt", "icon.svg",
+        ),
         "fedorbit.serve",
     ),
-}
+}  # fmt: skip
 """Files that pages load, and the package of each; no others are served."""
 
 

@@ -68,15 +68,22 @@ def balanced_accuracy(matrix: ArrayLike) -> float | None:
     return mean(class_accuracies(matrix))
 
 
-def macro_f1(matrix: ArrayLike) -> float | None:
-    """Return the mean F1 score over the classes that have samples or are predicted.
+def class_f1(matrix: ArrayLike) -> list[float | None]:
+    """Return the F1 score of each class; None of one that has no samples and is never predicted.
 
-    F1 of a class is 2 tp / (samples + predictions); 0 where none of its samples is recognised.
+    It is 2 tp / (samples + predictions): 0 where none of its samples is recognised.
     """
     counts = np.asarray(matrix)
     named = counts.sum(axis=0) + counts.sum(axis=1)
-    there = named > 0
-    return mean((200.0 * np.diag(counts)[there] / named[there]).tolist())
+    return [
+        200.0 * right / n if n else None
+        for right, n in zip(np.diag(counts).tolist(), named.tolist(), strict=True)
+    ]
+
+
+def macro_f1(matrix: ArrayLike) -> float | None:
+    """Return the mean of `class_f1` over the classes that have one."""
+    return mean(class_f1(matrix))
 
 
 def class_figures(matrices: Sequence[Matrix | None]) -> dict[str, float | None]:

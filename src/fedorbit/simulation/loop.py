@@ -203,7 +203,7 @@ def _record(world: World, now: Now, evaluated: Record, clock: float) -> Record:
         "visible": np.flatnonzero(now.fleet.visible[now.t]).tolist(),
         **({"present": now.orbits.active} if world.config.events else {}),
         **evaluated,
-        **now.fleet.ledger.saved(),
+        **now.fleet.ledger.totals(),
         **(onboard.record() if onboard is not None else {}),
         **now.fleet.notes.record(),
         "seconds": round(time.monotonic() - clock, 3),

@@ -19,6 +19,8 @@ STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 Count = Annotated[int, Ge(0)]
 Percent = float | None
 """In percent; None where nothing was evaluated."""
+Transfers = Annotated[list[Annotated[int, Ge(-1)]], Len(4, 4)]
+"""Source, target, messages and bytes; -1 is the ground as a whole."""
 Sha256 = Annotated[str, MinLen(64)]
 
 
@@ -128,6 +130,7 @@ class SummaryShape(TypedDict):
     from_ground_bytes: NotRequired[Count]
     isl_bytes: NotRequired[Count]
     unlinked_bytes: NotRequired[Count]
+    transfers: NotRequired[list[Transfers]]
     seconds: float
     to_ground_vs_fedavg: NotRequired[float | None]
     parameters: NotRequired[Count]
@@ -315,6 +318,7 @@ class LedgerShape(TypedDict):
     isl_bytes: Count
     unlinked_bytes: Count
     epochs: list[Count]
+    transfers: NotRequired[list[Transfers]]
 
 
 Facts = dict[str, bool | int | float | str]

@@ -212,9 +212,12 @@ class MethodConformance:
         for mode, events in product(worlds.MODES, ((), worlds.EVENTS)):
             with counted_messages() as counts:
                 last = snapshots(self.method, self.world(events=events, **mode))[-1]
+            ledger = last.world["ledger"]
             for kind, sent in counts.items():
-                booked = last.world["ledger"][f"{kind}_bytes"]
+                booked = ledger[f"{kind}_bytes"]
                 assert booked == sent, f"{kind}: {booked} bytes booked, {sent} sent"
+            by_ends = sum(size_bytes for *_, size_bytes in ledger["transfers"])
+            assert by_ends == sum(ledger[f"{d}_bytes"] for d in ("to_ground", "from_ground", "isl"))
 
     def test_news_travel_over_links_only(self) -> None:
         """An update of a satellite reaches another node no earlier than there is a path.

@@ -141,3 +141,40 @@ function describeRound(world, t) {
   const named = orbits.length > 12 ? `${orbits.length} orbits` : `orbit ${orbits.join(", ")}`;
   return `Round ${t}, ${clock} after the start. In view: ${orbits.length ? named : "none"}.`;
 }
+
+function drawMapOf(place, setting) {
+  const world = report.worlds[setting.world];
+  const update = drawMap(place, world, setting.places, report.land);
+  const figure = place.closest("figure");
+  const slider = figure.querySelector("input[type=range]");
+  const output = figure.querySelector("output");
+  const show = () => {
+    const t = Number(slider.value);
+    const text = describeRound(world, t);
+    output.textContent = text;
+    slider.setAttribute("aria-valuetext", text);
+    update(t);
+    if (setting.mark) setting.mark(t);
+  };
+  slider.oninput = show;
+  figure.querySelector("button.play").onclick = (event) => play(event.currentTarget, slider);
+  show();
+}
+
+function play(button, slider) {
+  if (stop()) return;
+  button.textContent = "Pause";
+  const timer = setInterval(() => {
+    slider.value = Number(slider.value) >= Number(slider.max) ? 0 : Number(slider.value) + 1;
+    slider.oninput(); // of the map as it is now: it may have been drawn again
+  }, 180);
+  playing = { timer, button };
+}
+
+function stop() {
+  if (playing === null) return false;
+  clearInterval(playing.timer);
+  playing.button.textContent = "Play";
+  playing = null;
+  return true;
+}

@@ -4,7 +4,7 @@
 const KEPT = "section.setting, figure[data-chart]";
 
 function skeleton(page) {
-  const parts = [...page.querySelectorAll(`${KEPT}, .toggle, h1, #setting option`)];
+  const parts = [...page.querySelectorAll(`${KEPT}, .toggle, h1, #setting option, .pickers option`)];
   return parts.map((part) => `${part.tagName} ${part.dataset.chart || part.dataset.setting || part.textContent}`).join("\n");
 }
 

@@ -1,0 +1,199 @@
+// What is drawn: the Earth, satellites, stations and open links, with one draw call each.
+// One unit is the Earth's radius; the Earth-fixed axes x, y, z are x, -z, y of the scene.
+import {
+  BufferAttribute, BufferGeometry, CanvasTexture, Color, DynamicDrawUsage, LineBasicMaterial, LineSegments, Mesh,
+  MeshBasicMaterial, PerspectiveCamera, Points, PointsMaterial, Scene, SphereGeometry, SRGBColorSpace, Vector3, WebGLRenderer,
+} from "./three.js";
+
+const EARTH_RADIUS_KM = 6371, SEA = "#16222e", LAND = "#435160", PICK_PX = 12;
+const RAMP = ["#9c179e", "#cc4778", "#ed7953", "#fdb42f", "#f0f921"].map((name) => new Color(name));
+const UNKNOWN = new Color("#9aa6b3");
+const LINKS = { ground: new Color("#5adc78"), platform: new Color("#ffaa3c"), isl: new Color("#6f819d") };
+const CONTACT = 5; // numbers of a contact: first node, second, kind, begin, end
+
+function attribute(array) {
+  return new BufferAttribute(array, 3).setUsage(DynamicDrawUsage);
+}
+
+function geometry(positions) {
+  return new BufferGeometry().setAttribute("position", attribute(positions)).setAttribute("color", attribute(new Float32Array(positions.length)));
+}
+
+function earth(land) {
+  const picture = document.createElement("canvas");
+  [picture.width, picture.height] = [2048, 1024];
+  const pen = picture.getContext("2d");
+  pen.fillStyle = SEA;
+  pen.fillRect(0, 0, 2048, 1024);
+  pen.fillStyle = LAND;
+  for (const ring of land) {
+    pen.beginPath();
+    for (const [longitude, latitude] of ring) pen.lineTo(((longitude + 180) / 360) * 2048, ((90 - latitude) / 180) * 1024);
+    pen.fill();
+  }
+  const map = new CanvasTexture(picture);
+  map.colorSpace = SRGBColorSpace;
+  return new Mesh(new SphereGeometry(1, 96, 48), new MeshBasicMaterial({ map }));
+}
+
+function dots(shape, size) {
+  const picture = document.createElement("canvas");
+  picture.width = picture.height = 32;
+  const pen = picture.getContext("2d");
+  pen.fillStyle = "white";
+  pen.arc(16, 16, 15, 0, 2 * Math.PI);
+  pen.fill();
+  const map = new CanvasTexture(picture);
+  const points = new Points(shape, new PointsMaterial({ size, map, alphaTest: 0.5, vertexColors: true, sizeAttenuation: false }));
+  points.frustumCulled = false; // positions change, and its bounds would have to follow
+  return points;
+}
+
+function lines(count) {
+  const material = new LineBasicMaterial({ vertexColors: true, transparent: true, opacity: 0.6, depthWrite: false });
+  const segments = new LineSegments(geometry(new Float32Array(6 * count)), material);
+  segments.frustumCulled = false;
+  return segments;
+}
+
+function put(array, place, x_km, y_km, z_km) {
+  array[place] = x_km / EARTH_RADIUS_KM;
+  array[place + 1] = z_km / EARTH_RADIUS_KM;
+  array[place + 2] = -y_km / EARTH_RADIUS_KM;
+}
+
+// Antialiasing takes the processor a third of a frame.
+function isDrawnByProcessor() {
+  const gl = document.createElement("canvas").getContext("webgl2");
+  const info = gl?.getExtension("WEBGL_debug_renderer_info");
+  const name = info ? gl.getParameter(info.UNMASKED_RENDERER_WEBGL) : "";
+  gl?.getExtension("WEBGL_lose_context")?.loseContext();
+  return /swiftshader|llvmpipe|software|basic render/i.test(name);
+}
+
+function isOpen(contacts, i, seconds) {
+  return contacts[i + 3] <= seconds && seconds < contacts[i + 4];
+}
+
+function rampColour(share) {
+  const x = Math.min(Math.max(share, 0), 1) * (RAMP.length - 1), i = Math.min(Math.floor(x), RAMP.length - 2);
+  return RAMP[i].clone().lerp(RAMP[i + 1], x - i);
+}
+
+// Methods that run in every frame make no objects, so that no frame waits for their removal.
+export class GlobeScene {
+  constructor(canvas, about) {
+    this.canvas = canvas;
+    this.about = about;
+    this.isSoftware = isDrawnByProcessor();
+    this.renderer = new WebGLRenderer({ canvas, antialias: !this.isSoftware });
+    this.scene = new Scene();
+    this.scene.background = new Color("#0b1016");
+    this.camera = new PerspectiveCamera(40, 1, 0.1, 50);
+    this.counts = Object.fromEntries(about.kinds.map((kind) => [kind, 0]));
+    this.tinted = null;
+    const count = about.satellites.length;
+    this.nodes = new Float32Array(3 * (count + about.places.length)); // satellites, then places
+    about.places.forEach((place, i) => put(this.nodes, 3 * (count + i), ...place.r_km));
+    this.satellites = dots(geometry(this.nodes.subarray(0, 3 * count)), count > 300 ? 5 : 9);
+    this.links = lines(1024);
+    this.scene.add(earth(about.land), this.#stations(), this.satellites, this.links);
+  }
+
+  #stations() {
+    const shape = geometry(this.nodes.slice(3 * this.about.satellites.length).map((x) => x * 1.004)); // just above the surface
+    this.about.places.forEach(({ role }, i) => LINKS[role].toArray(shape.attributes.color.array, 3 * i));
+    return dots(shape, 9);
+  }
+
+  // Positions between two samples, on a straight line; a satellite that is away stays inside the Earth.
+  placeSatellites(positions, seconds) {
+    const { satellites, part_s, step_s } = this.about, size = 3 * satellites.length;
+    const step = Math.min(Math.floor(seconds / step_s), part_s / step_s - 1), share = seconds / step_s - step;
+    for (let s = 0; s < size; s += 3) {
+      const a = size * step + s, b = a + size;
+      const x = positions[a] + share * (positions[b] - positions[a]);
+      if (Number.isNaN(x)) put(this.nodes, s, 0, 0, 0);
+      else put(this.nodes, s, x, positions[a + 1] + share * (positions[b + 1] - positions[a + 1]), positions[a + 2] + share * (positions[b + 2] - positions[a + 2]));
+    }
+    this.satellites.geometry.attributes.position.needsUpdate = true;
+  }
+
+  // Draws the links that are open, and returns how many of each kind there are.
+  placeLinks(contacts, seconds) {
+    const { kinds } = this.about;
+    let open = 0;
+    for (const kind of kinds) this.counts[kind] = 0;
+    for (let i = 0; i < contacts.length; i += CONTACT) if (isOpen(contacts, i, seconds)) open++;
+    this.#makeRoom(open);
+    const { position, color } = this.links.geometry.attributes;
+    for (let i = 0, place = 0; i < contacts.length; i += CONTACT) {
+      if (!isOpen(contacts, i, seconds)) continue;
+      const kind = kinds[contacts[i + 2]], { r, g, b } = LINKS[kind];
+      this.counts[kind]++;
+      for (let end = 0; end < 2; end++, place += 3) {
+        const node = 3 * contacts[i + end];
+        for (let axis = 0; axis < 3; axis++) position.array[place + axis] = this.nodes[node + axis];
+        color.array[place] = r;
+        color.array[place + 1] = g;
+        color.array[place + 2] = b;
+      }
+    }
+    this.links.geometry.setDrawRange(0, 2 * open);
+    position.needsUpdate = color.needsUpdate = true;
+    return this.counts;
+  }
+
+  #makeRoom(open) {
+    if (6 * open <= this.links.geometry.attributes.position.array.length) return;
+    this.scene.remove(this.links);
+    this.links.geometry.dispose();
+    this.links.material.dispose();
+    this.links = lines(2 * open);
+    this.scene.add(this.links);
+  }
+
+  // Satellites in the colour of their orbit's accuracy; `known` is null where none is.
+  tint(known, [low, high]) {
+    if (this.tinted && this.tinted.known === known && this.tinted.low === low && this.tinted.high === high) return;
+    this.tinted = { known, low, high };
+    const { color } = this.satellites.geometry.attributes;
+    const tints = known && known.map((value) => (value === null ? UNKNOWN : rampColour((value - low) / (high - low))));
+    this.about.orbit_of_satellite.forEach((orbit, s) => ((tints && tints[orbit]) || UNKNOWN).toArray(color.array, 3 * s));
+    color.needsUpdate = true;
+  }
+
+  render({ longitude, latitude, distance }) {
+    const flat = Math.cos(latitude) * distance;
+    this.camera.position.set(flat * Math.cos(longitude), Math.sin(latitude) * distance, -flat * Math.sin(longitude));
+    this.camera.lookAt(0, 0, 0);
+    this.renderer.render(this.scene, this.camera);
+  }
+
+  // Fits the picture to its place, with so many pixels to each of the page.
+  resize(ratio) {
+    const { canvas, camera } = this;
+    this.renderer.setPixelRatio(ratio);
+    this.renderer.setSize(canvas.clientWidth, canvas.clientHeight, false);
+    camera.aspect = canvas.clientWidth / canvas.clientHeight;
+    // On a narrow screen, too, the whole Earth is seen.
+    camera.fov = camera.aspect < 1 ? (2 * Math.atan(Math.tan(0.35) / camera.aspect) * 180) / Math.PI : 40;
+    camera.updateProjectionMatrix();
+  }
+
+  // The satellite near a point of the canvas, as {satellite, x, y}; null if there is none.
+  nearest(x_px, y_px) {
+    const { clientWidth: width, clientHeight: height } = this.canvas, point = new Vector3();
+    let best = PICK_PX, found = null;
+    for (let satellite = 0; satellite < this.about.satellites.length; satellite++) {
+      point.fromArray(this.nodes, 3 * satellite);
+      // In front of the Earth's edge: nearer than the horizon, or beside the disc. Good enough to point at.
+      if (point.dot(this.camera.position) < 1 && point.length() > 0) continue;
+      point.project(this.camera);
+      const x = ((point.x + 1) / 2) * width, y = ((1 - point.y) / 2) * height;
+      const away = Math.hypot(x - x_px, y - y_px);
+      if (away < best) [best, found] = [away, { satellite, x, y }];
+    }
+    return found;
+  }
+}
