@@ -109,8 +109,9 @@ class FedNova(FedAvg):
             if now.fleet.layout.buffers:
                 anchor = with_statistics(now, anchor, mean_by_samples(now, orbit, start, trained))
             if a:
-                lengths = np.zeros(1), np.array([a])
-                total += float(now.fleet.momentum.moved(orbit, LENGTH, *lengths)[0])
+                length = np.array([a])
+                moved = now.fleet.momentum.moved(orbit, LENGTH, np.zeros_like(length), length)
+                total += float(moved[0])
             trained_samples = max(trained_samples, int(samples[steps > 0].sum()))
             return anchor
 

@@ -23,12 +23,12 @@ and meets at each the model that the last visitor has left there.
 A model that trains at one place after the other (cyclical weight transfer, Chang et al. 2018)
 forgets. (1) prevents it, since what was left behind was trained elsewhere as well: it is the mean
 of models of the same age, favours the more trained one, and keeps newcomers from pulling others
-back. This is gossip averaging (Boyd et al. 2006) of which only the receiver goes on. With as few models as orbits, each takes more steps one
-after the other, for the same effort, than one model per satellite would. (4) spans data on which
-one model is best and data on which each orbit is best alone: where classes are the same everywhere
-models go where they are soonest, and where orbits have none in common, each stays with its orbit,
-and others only relay it. (3) is SlowMo's momentum (Wang et al. 2020), which has to travel: left at
-the satellites it would be too old.
+back. This is gossip averaging (Boyd et al. 2006) of which only the receiver goes on. With as few
+models as orbits, each takes more steps one after the other, for the same effort, than one model per
+satellite would. (4) spans data on which one model is best and data on which each orbit is best
+alone: where classes are the same everywhere models go where they are soonest, and where orbits have
+none in common, each stays with its orbit, and others only relay it. (3) is SlowMo's momentum (Wang
+et al. 2020), which has to travel: left at the satellites it would be too old.
 
 It is meant for `training.calibrate`, with which satellites of different classes agree on
 P(image | class), and for `training.augment` and `training.running_mean`; it runs without.
@@ -155,7 +155,7 @@ class Rendezvous(Method):
         ideal, k, here = now.fleet.links == "ideal", int(after["at"][i]), np.array(now.satellites)
         ways = None if ideal else now.ways(k)
 
-        def send(j: int, vector: Vector, **about: int) -> bool:
+        def send(j: int, vector: Vector, **about: Any) -> bool:
             route = ways.through(j) if ways else ()
             return now.send(k, j, vector, route=route, wait=not ideal, **about) is not None
 
