@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.data import hdf5
-from fedorbit.data.imagetree import blame_file
+from fedorbit.data.containers import blame_file
 from fedorbit.data.limits import Limits, read_exactly
 from fedorbit.data.pixels import read_npy_header
 from fedorbit.errors import DataError

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fedorbit.data import bands as band_choice
 from fedorbit.data.array_files import StoredArray, open_arrays
-from fedorbit.data.imagetree import origin
+from fedorbit.data.containers import origin
 from fedorbit.data.limits import Limits
 from fedorbit.data.pixels import channel_axis, resized, stored, stored_type
 from fedorbit.data.stream import TEST, TRAIN, VALIDATION, Chunk, ImageStream

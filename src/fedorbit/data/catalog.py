@@ -10,7 +10,7 @@ from typing import Any
 
 from fedorbit.data import cache, resisc45
 from fedorbit.data.cache import Dataset
-from fedorbit.data.imagetree import file_sha256
+from fedorbit.data.containers import file_sha256
 from fedorbit.data.limits import MB, Limits
 from fedorbit.data.sources import SOURCES as SOURCES
 from fedorbit.data.sources import SYNTHETIC as SYNTHETIC

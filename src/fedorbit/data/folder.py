@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.data import bands as band_choice
+from fedorbit.data.containers import origin
 from fedorbit.data.coordinates import find_beside, locate
-from fedorbit.data.imagetree import ImageTree, TreeFile, open_tree, origin
+from fedorbit.data.imagetree import ImageTree, TreeFile, open_tree
 from fedorbit.data.limits import Limits
 from fedorbit.data.pixels import Picture, Pixels, open_picture, pillow_limits, resized
 from fedorbit.data.stream import Chunk, ImageStream

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.data.containers import blame_file
 from fedorbit.data.folder import ImageRule
-from fedorbit.data.imagetree import IMAGE_SUFFIXES, blame_file
+from fedorbit.data.imagetree import IMAGE_SUFFIXES
 from fedorbit.data.limits import Limits
 from fedorbit.data.pixels import open_picture, pillow_limits
 from fedorbit.errors import DataError

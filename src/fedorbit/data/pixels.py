@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFile
 
 from fedorbit.data import geotiff
-from fedorbit.data.imagetree import blame_file
+from fedorbit.data.containers import blame_file
 from fedorbit.data.limits import Limits
 from fedorbit.errors import DataError
 
