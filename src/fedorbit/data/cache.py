@@ -283,6 +283,8 @@ def write_dataset(
                 "options": options,
                 "title": stream.title,
                 "bands": list(stream.bands),
+                "file_bands": stream.file_bands,
+                "kept_bands": list(stream.kept_bands),
                 "files": files,
                 "fedorbit_version": __version__,
             }

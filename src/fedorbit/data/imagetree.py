@@ -98,7 +98,7 @@ def _some(names: list[str]) -> str:
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
 
 
-def _natural(name: str) -> tuple[list[str], str]:
+def natural_order(name: str) -> tuple[list[str], str]:
     """Return a sort key under which numbers in a name count as numbers."""
     words = re.split(r"([0-9]+)", name.rpartition(".")[0])  # without suffix: `x` before `x1`
     # Of two numbers the one with more digits is the larger; Python refuses to read very long ones.
@@ -129,7 +129,7 @@ def _refuse_undecodable(where: str, member: str) -> None:
         raise DataError(f"{where}{shown} has a name that is not UTF-8; rename it") from None
 
 
-def _is_hidden(parts: tuple[str, ...]) -> bool:
+def is_hidden(parts: tuple[str, ...]) -> bool:
     """Return whether a file manager left it behind: `.DS_Store`, `._x.jpg`, `__MACOSX`."""
     return any(part.startswith(".") or part == "__MACOSX" for part in parts)
 
@@ -137,7 +137,7 @@ def _is_hidden(parts: tuple[str, ...]) -> bool:
 def _refuse_odd(container: Container) -> None:
     """Refuse what is no file: it could hang, have no end, or lead elsewhere."""
     for name, kind in container.odd.items():
-        if _is_hidden(PurePosixPath(name).parts):
+        if is_hidden(PurePosixPath(name).parts):
             continue
         remedy = "pack the archive again with the files themselves"
         if container.where.endswith("/"):
@@ -158,7 +158,7 @@ def _arrange(path: Path, container: Container, limits: Limits) -> ImageTree:
     parts_of = {name: _inner_parts(container, name) for name in container.files}
     folders = {_inner_parts(container, name) for name in container.folders}
     folders |= {parts[:depth] for parts in parts_of.values() for depth in range(1, len(parts))}
-    parts_of = {name: parts for name, parts in parts_of.items() if not _is_hidden(parts)}
+    parts_of = {name: parts for name, parts in parts_of.items() if not is_hidden(parts)}
     for parts in (*parts_of.values(), *folders):
         _refuse_undecodable(container.where, "/".join(parts))
 
@@ -177,7 +177,7 @@ def _arrange(path: Path, container: Container, limits: Limits) -> ImageTree:
     classes = sorted(
         parts[depth]
         for parts in folders
-        if len(parts) == depth + 1 and parts[:depth] == root and not _is_hidden(parts)
+        if len(parts) == depth + 1 and parts[:depth] == root and not is_hidden(parts)
     )
     by_class: dict[str, list[str]] = {name: [] for name in classes}
     for name, parts in images.items():
@@ -210,7 +210,7 @@ def _arrange(path: Path, container: Container, limits: Limits) -> ImageTree:
     files = (
         TreeFile(member, parts_of[member][-1], label)
         for label, class_name in enumerate(classes)
-        for member in sorted(by_class[class_name], key=_natural)
+        for member in sorted(by_class[class_name], key=natural_order)
     )
     return ImageTree(
         path, container.where, tuple(classes), tuple(files), tuple(notes), limits, container.read
