@@ -39,8 +39,9 @@ def predict(
 ) -> None:
     """Classify images with the model of a run or of an exported file.
 
-    Pictures are decoded, their bands chosen, and resized as by `fedorbit data prepare`. Arrays (.npy)
-    are images as a dataset stores them, \\[height, width, channels] or \\[n, height, width, channels].
+    Pictures are decoded, their bands chosen, and resized as by `fedorbit data prepare`. Arrays in
+    .npy files are images as a dataset stores them: \\[height, width, channels], or many of them
+    \\[n, height, width, channels].
 
     [bold]Examples[/bold]
 

@@ -1,7 +1,7 @@
 """Single images, to be classified: files and folders of any depth, as a dataset would hold them.
 
-Pictures are decoded, their bands chosen, and resized as `fedorbit data prepare` does. Arrays come as
-`.npy` files in the form in which a dataset stores images, their bands already chosen: one image
+Pictures are decoded, their bands chosen, and resized as `fedorbit data prepare` does. Arrays come
+as `.npy` files in the form in which a dataset stores images, their bands already chosen: one image
 `[height, width, channels]` or many `[n, height, width, channels]`.
 """
 
