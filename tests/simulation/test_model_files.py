@@ -202,6 +202,8 @@ def test_files_that_are_no_models_are_refused(run: Path, tmp_path: Path) -> None
         RunError, match="is one model; an orbit, satellite or method is chosen of a run"
     ):
         load_model(good, 1)
+    with pytest.raises(ModelError, match="is written for other programs, such as onnxruntime"):
+        load_model(tmp_path / "model.onnx")
     bad = tmp_path / "bad.safetensors"
     bad.write_bytes(good.read_bytes()[:100])
     with pytest.raises(ModelError, match="cannot be used as a model"):

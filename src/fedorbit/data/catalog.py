@@ -108,7 +108,7 @@ def prepare(
             return dataset, False
         with source.open_stream(path, limits=limits or Limits(), **chosen) as stream:
             if chosen.get("size", 0) is None:
-                _warn_of_size(name, stream)
+                warn_of_size(name, stream, "--size ")
             origin = {**stream.origin, "fingerprint": fingerprint}
             if path is not None and (geo := source.coordinates(path, chosen.get("geo"))):
                 origin["coordinates_sha256"] = file_sha256(geo)
@@ -207,8 +207,8 @@ def refuse_reserved(name: str, source_name: str) -> None:
         )
 
 
-def _warn_of_size(name: str, stream: ImageStream) -> None:
-    """Warn of what large images cost, while there is time to ask for smaller ones."""
+def warn_of_size(name: str, stream: ImageStream, option: str) -> None:
+    """Warn of what large images cost, while there is time to ask for smaller ones by an option."""
     height, width, channels = stream.image_shape
     pixel_bytes = stream.samples * channels * stream.dtype.itemsize
     cost_bytes = height * width * pixel_bytes
@@ -216,7 +216,7 @@ def _warn_of_size(name: str, stream: ImageStream) -> None:
         warnings.warn(
             f"{stream.samples:,} images of {height} x {width} x {channels} take "
             f"{cost_bytes / MB:,.0f} MB in the cache, and as much memory in every run; with "
-            f"--size {SUGGESTED_SIDE} {name} takes {SUGGESTED_SIDE**2 * pixel_bytes / MB:,.0f} MB",
+            f"{option}{SUGGESTED_SIDE} {name} takes {SUGGESTED_SIDE**2 * pixel_bytes / MB:,.0f} MB",
             stacklevel=3,
         )
 
