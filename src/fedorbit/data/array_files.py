@@ -119,8 +119,10 @@ def _hdf5_datasets(path: Path, limits: Limits, stack: ExitStack) -> dict[str, St
     import h5py
 
     file = stack.enter_context(hdf5.open_file(path))
+    with blame_file(str(path)):
+        names = list(file)
     arrays = {}
-    for name in file:
+    for name in names:
         where = f"{path}: {name}"
         with blame_file(where):
             found = hdf5.own_dataset(file, name, where)
