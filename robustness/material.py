@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -361,7 +362,7 @@ def _write_bands(folder: Path) -> None:
     """Multispectral images: GeoTIFFs of every layout in class folders, and arrays in files."""
     pixels = (np.arange(12 * 8 * 8 * 4).reshape(12, 8, 8, 4) * 37 % 4000).astype(np.uint16)
     labels = np.arange(12) % 2
-    layouts: tuple[dict[str, object], ...] = (
+    layouts: tuple[dict[str, Any], ...] = (
         {"planarconfig": "contig"},
         {"planarconfig": "separate"},
         {"planarconfig": "contig", "compression": "zlib"},
@@ -382,13 +383,13 @@ def _write_bands(folder: Path) -> None:
         byteorder, bigtiff = options.pop("byteorder", None), options.pop("bigtiff", False)
         with tifffile.TiffWriter(path, byteorder=byteorder, bigtiff=bigtiff) as file:
             file.write(values, **options)
-    arrays = {"images": pixels.astype(np.float32), "labels": labels}
+    arrays: dict[str, Any] = {"images": pixels.astype(np.float32), "labels": labels}
     arrays |= {"latitude_deg": np.linspace(-50, 50, 12), "longitude_deg": np.linspace(0, 90, 12)}
     np.savez(folder / "arrays.npz", **arrays)
     np.savez_compressed(folder / "packed.npz", **arrays)
     (folder / "npy").mkdir()
     with h5py.File(folder / "arrays.h5", "w", track_order=True) as file:
-        for name, values in arrays.items():
-            np.save(folder / "npy" / f"{name}.npy", values)
+        for name, array in arrays.items():
+            np.save(folder / "npy" / f"{name}.npy", array)
             packed = {"compression": "gzip", "chunks": (4, 8, 8, 4)} if name == "images" else {}
-            file.create_dataset(name, data=values, **packed)
+            file.create_dataset(name, data=array, **packed)

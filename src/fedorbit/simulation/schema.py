@@ -210,9 +210,13 @@ def _fits_its_channels(card: CardShape) -> CardShape:
     channels, kept = card["image_shape"][2], card.get("kept_bands", [])
     if max(kept, default=0) > (of := card.get("file_bands", 0)):
         raise ValueError(f"kept_bands has {max(kept)}, but files have {of} bands")
-    per_channel = {"scale": card["scale"], "shift": card["shift"], "kept_bands": kept}
-    for key, values in per_channel.items():
-        if len(values) != channels and (values or key != "kept_bands"):
+    per_channel: tuple[tuple[str, list[Any]], ...] = (
+        ("scale", card["scale"]),
+        ("shift", card["shift"]),
+        ("kept_bands", kept or [0] * channels),
+    )
+    for key, values in per_channel:
+        if len(values) != channels:
             raise ValueError(f"{key} has {len(values)} values for {channels} channels")
     return card
 
