@@ -36,7 +36,7 @@ from fedorbit.config import Config, load_config
 from fedorbit.config.files import literal
 from fedorbit.errors import ConfigError, RunError
 from fedorbit.results.estimates import COMPETING
-from fedorbit.results.numbers import averaged, percent, ratio
+from fedorbit.results.numbers import amount, averaged, percent, ratio
 from fedorbit.simulation.records import Record
 from fedorbit.stopping import StopRequested
 
@@ -304,10 +304,10 @@ def _print_comparison(summaries: list[dict[str, Any]], averages: str) -> None:
             percent(row["accuracy"], "-"),
             percent(row["spread"], "-"),
             " ".join("-" if a is None else f"{a:.0f}" for a in row["per_orbit"][:8]),
-            f"{row['samples_trained'] / 1e6:.2f} M",
-            f"{row['to_ground_bytes'] / 1e6:.0f} MB",
+            amount(row["samples_trained"]),
+            amount(row["to_ground_bytes"], "B"),
             *([ratio(row["to_ground_vs_fedavg"], "x", "-")] if compared else []),
-            f"{row['unlinked_bytes'] / 1e6:.0f} MB",
+            amount(row["unlinked_bytes"], "B"),
         )
     table.print()
     if summaries[0].get("isl") == "assumed" and (orbits := summaries[0]["unlinked_orbits"]):
