@@ -228,6 +228,12 @@ def _same_contents(origin: dict[str, str], path: Path, geo: Path | None) -> bool
     )
 
 
+def _other_files(then: str, now: str) -> str:
+    """Describe by two fingerprints, such as `mine (entries 7, …)`, what has become of the files."""
+    old, new = (re.sub(r" \(entries [^)]*\)", "", each) for each in (then, now))
+    return "its files have changed" if old == new else f"files were those of {old}, now of {new}"
+
+
 def _require_same(
     dataset: Dataset,
     source: Source,
@@ -246,13 +252,13 @@ def _require_same(
             geo = source.coordinates(path, geo) if path is not None else None
             if path is not None and path.is_file() and _same_contents(origin, path, geo):
                 return
-        then["files"] = origin.get("fingerprint")
-        now["files"] = fingerprint
     differences = [
         f"{key} was {then.get(key)}, now {now.get(key)}"
         for key in {**then, **now}
         if then.get(key) != now.get(key)
     ]
+    if fingerprint is not None and fingerprint != origin.get("fingerprint"):
+        differences.append(_other_files(origin.get("fingerprint", ""), fingerprint))
     if differences:
         raise DataError(
             f"dataset {dataset.name!r} is already prepared from something else "
