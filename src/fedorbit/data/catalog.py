@@ -221,8 +221,13 @@ def warn_of_size(name: str, stream: ImageStream, option: str) -> None:
         )
 
 
-def _same_contents(origin: dict[str, str], path: Path, geo: Path | None) -> bool:
+def _same_contents(
+    origin: dict[str, str], source: Source, path: Path | None, geo: Path | None
+) -> bool:
     """Compare an archive and its coordinates with the checksums of those that were read."""
+    if path is None or not path.is_file():
+        return False
+    geo = source.coordinates(path, geo)
     return origin.get("sha256") == file_sha256(path) and origin.get("coordinates_sha256") == (
         file_sha256(geo) if geo is not None else None
     )
@@ -246,19 +251,17 @@ def _require_same(
     origin = dataset.description["origin"]
     then = {"source": dataset.description["source"], **dataset.description["options"]}
     now = {"source": source.info.name, **options}
-    if fingerprint is not None:
-        if then == now and fingerprint != origin.get("fingerprint"):
-            # Copied to another place or touched; of an archive the contents can tell.
-            geo = source.coordinates(path, geo) if path is not None else None
-            if path is not None and path.is_file() and _same_contents(origin, path, geo):
-                return
     differences = [
         f"{key} was {then.get(key)}, now {now.get(key)}"
         for key in {**then, **now}
         if then.get(key) != now.get(key)
     ]
-    if fingerprint is not None and fingerprint != origin.get("fingerprint"):
-        differences.append(_other_files(origin.get("fingerprint", ""), fingerprint))
+    prepared = origin.get("fingerprint", "")
+    if fingerprint is not None and fingerprint != prepared:
+        # Copied to another place or touched; of an archive the contents can tell.
+        if not differences and _same_contents(origin, source, path, geo):
+            return
+        differences.append(_other_files(prepared, fingerprint))
     if differences:
         raise DataError(
             f"dataset {dataset.name!r} is already prepared from something else "

@@ -197,8 +197,8 @@ def _arrange(path: Path, container: Container, limits: Limits) -> ImageTree:
     if {name.lower() for name in classes} <= _SPLITS:
         raise DataError(
             f"{path} is divided into {', '.join(classes)}, which are no classes; "
-            f"give one of these folders, such as {path / '/'.join((*root, classes[0]))}, or keep the "
-            "split by fedorbit.prepare(NAME, train, test=test) in Python"
+            f"give one of these folders, such as {path / '/'.join((*root, classes[0]))}, or keep "
+            "the split by fedorbit.prepare(NAME, train, test=test) in Python"
         )
     notes = [
         f"{len(left_out)} file(s) {reason} were left out, such as {min(left_out)}"
