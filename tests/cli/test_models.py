@@ -53,8 +53,10 @@ def test_predict_takes_the_bands_that_were_prepared(fedorbit, bands: str) -> Non
     fedorbit("export", "run", "--to", "model.safetensors")
     shares = load_model("run").probabilities(load_dataset(stored_config(Path("run"))).images)
     for source in ("run", "model.safetensors"):
-        rows = json.loads(fedorbit("predict", source, "mine", "--json").stdout)["images"]
-        assert [row["probability"] for row in rows] == pytest.approx(shares.max(axis=1))
+        answers = json.loads(fedorbit("predict", source, "mine", "--json").stdout)
+        assert answers["model"]["kept_bands"] == [int(number) for number in bands.split(",")]
+        found = [row["probability"] for row in answers["images"]]
+        assert found == pytest.approx(shares.max(axis=1))
 
 
 def test_wrong_choices_are_one_sentence(fedorbit, run: Path, tmp_path: Path) -> None:
