@@ -57,6 +57,7 @@ test: .venv/installed-test
 # The last one takes a quarter of an hour; it makes an environment for Flower in fedorbit's cache folder.
 bench: .venv/installed
 	$(BIN)/fedorbit doctor
+	$(BIN)/python benchmarks/start_up.py
 	$(BIN)/python benchmarks/kernel_speed.py
 	$(BIN)/python benchmarks/per_method.py
 	$(BIN)/python benchmarks/engine_choice.py kernel

@@ -36,5 +36,6 @@ for label, name in enumerate(("Crop", "Forest", "Water")):
 command = "data prepare folder --source my_tifs --name my-tifs --sensor sentinel-2 --bands so2sat"
 subprocess.run([sys.executable, "-m", "fedorbit", *command.split(), "--force"], check=True)
 changes = ["data.name=my-tifs", "partition.scheme=ground-track", "run.method=['fedavg']"]
-result = fo.run(fo.load_config("quickstart", [*changes, "run.rounds=2"]), out="my-tifs-run")
+changes += ["training.batch=8", "run.rounds=100"]
+result = fo.run(fo.load_config("quickstart", changes), out="my-tifs-run")
 print(f"accuracy {result.table()[-1]['accuracy']:.1f} %")

@@ -27,6 +27,6 @@ for label, name in enumerate(("agricultural", "airplane", "beach", "forest")):
 
 command = "data prepare folder --source UCMerced_LandUse --name uc-merced-like --size 32 --force"
 subprocess.run([sys.executable, "-m", "fedorbit", *command.split()], check=True)
-changes = ["data.name=uc-merced-like", "run.method=['fedavg']", "run.rounds=2"]
-result = fo.run(fo.load_config("quickstart", changes), out="uc-merced-run")
+changes = ["data.name=uc-merced-like", "run.method=['fedorbit']", "training.batch=8"]
+result = fo.run(fo.load_config("quickstart", [*changes, "run.rounds=100"]), out="uc-merced-run")
 print(f"accuracy {result.table()[-1]['accuracy']:.1f} %")

@@ -15,8 +15,11 @@ import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import h5py
 import numpy as np
+import tifffile
 from forkserver import Entry, Outcome, call, environment_in
 from mutations import copy_tree
 from PIL import Image
@@ -140,6 +143,7 @@ class Material:
             "configs": _write_configs,
             "elements": _write_elements,
             "images": _write_images,
+            "bands": _write_bands,
             "cache": self._prepare_cache,
             "runs": self._make_runs,
             "study": self._make_study,
@@ -352,3 +356,40 @@ def _write_images(folder: Path) -> None:
     (folder / "geo.csv").write_text("name,latitude_deg,longitude_deg\n" + "\n".join(rows) + "\n")
     for suffix in ("zip", "tar", "tgz"):
         write_archive(folder / f"images.{suffix}", files)
+
+
+def _write_bands(folder: Path) -> None:
+    """Multispectral images: GeoTIFFs of every layout in class folders, and arrays in files."""
+    pixels = (np.arange(12 * 8 * 8 * 4).reshape(12, 8, 8, 4) * 37 % 4000).astype(np.uint16)
+    labels = np.arange(12) % 2
+    layouts: tuple[dict[str, Any], ...] = (
+        {"planarconfig": "contig"},
+        {"planarconfig": "separate"},
+        {"planarconfig": "contig", "compression": "zlib"},
+        {"planarconfig": "contig", "tile": (16, 16)},
+        {"planarconfig": "contig", "byteorder": ">", "bigtiff": True},
+    )
+    for i, (image, label) in enumerate(zip(pixels, labels, strict=True)):
+        layout = layouts[i % len(layouts)]
+        place = [
+            (33550, "d", 3, (10.0, 10.0, 0.0), True),
+            (33922, "d", 6, (0.0, 0.0, 0.0, 4e5 + 1000.0 * i, 5e6, 0.0), True),
+            (34735, "H", 12, (1, 1, 0, 2, 1024, 0, 1, 1, 3072, 0, 1, 32631), True),
+        ]
+        path = folder / "tifs" / ("Forest", "River")[label] / f"{i}.tif"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        values = np.moveaxis(image, 2, 0) if layout["planarconfig"] == "separate" else image
+        options = {"photometric": "minisblack", "extratags": place, "metadata": None, **layout}
+        byteorder, bigtiff = options.pop("byteorder", None), options.pop("bigtiff", False)
+        with tifffile.TiffWriter(path, byteorder=byteorder, bigtiff=bigtiff) as file:
+            file.write(values, **options)
+    arrays: dict[str, Any] = {"images": pixels.astype(np.float32), "labels": labels}
+    arrays |= {"latitude_deg": np.linspace(-50, 50, 12), "longitude_deg": np.linspace(0, 90, 12)}
+    np.savez(folder / "arrays.npz", **arrays)
+    np.savez_compressed(folder / "packed.npz", **arrays)
+    (folder / "npy").mkdir()
+    with h5py.File(folder / "arrays.h5", "w", track_order=True) as file:
+        for name, array in arrays.items():
+            np.save(folder / "npy" / f"{name}.npy", array)
+            packed = {"compression": "gzip", "chunks": (4, 8, 8, 4)} if name == "images" else {}
+            file.create_dataset(name, data=array, **packed)

@@ -168,6 +168,22 @@ def _archive(case: Case) -> list[Call]:
     return [case.rng.choice((Call(prepare), Call(prepare).as_json())), listed.as_json()]
 
 
+def _bands(case: Case) -> list[Call]:
+    copy_tree(case.material.folder("bands"), case.work / "bands")
+    source = case.rng.choice(("tifs", "tifs", "arrays.npz", "packed.npz", "arrays.h5", "npy"))
+    path = case.work / "bands" / source
+    for _ in range(case.rng.choice((1, 1, 2, 4))):
+        if path.is_dir():
+            case.mutate_one_of(path)
+        elif path.is_file() and not path.is_symlink():
+            case.mutate(path)
+    kind = "folder" if source == "tifs" else "arrays"
+    choice = case.rng.choice(((), ("--bands", "4,1"), ("--size", "8"), ("--layout", "chw")))
+    argv = ("data", "prepare", kind, "--source", f"bands/{source}", "--name", "new", *choice)
+    listed = Call(("data", "list"))
+    return [case.rng.choice((Call(argv), Call(argv).as_json())), listed.as_json()]
+
+
 def _cache(case: Case) -> list[Call]:
     case.cache.rmdir()
     copy_tree(case.material.folder("cache") / "prepared", case.cache)
@@ -327,6 +343,7 @@ ALL = (
     Target("override", ("configs",), _override),
     Target("elements", ("configs", "elements"), _elements),
     Target("archive", ("images",), _archive),
+    Target("bands", ("bands",), _bands),
     Target("cache", ("cache", "configs"), _cache),
     Target("finished run", ("runs",), _run_folder("finished")),
     Target("interrupted run", ("runs",), _run_folder("interrupted")),

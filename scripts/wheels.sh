@@ -1,7 +1,8 @@
 #!/bin/sh
 # Write dist/: the source distribution, the wheel with the C kernel, and the one for all other machines.
 # The kernel is linked against this machine's C library: for a release run it where that is as old as
-# the tag says, in the container quay.io/pypa/manylinux_2_28_x86_64.
+# the tag says, in the container quay.io/pypa/manylinux_2_28_x86_64. To try it on a newer machine, set
+# PLATFORM to what auditwheel accepts there, such as manylinux_2_34_x86_64.
 set -eu
 cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)

@@ -20,6 +20,7 @@ import orbits_scale
 import per_method
 import pytest
 import ray_overhead
+import start_up
 import torch
 import training_settings
 import workload
@@ -181,3 +182,8 @@ def test_links_scale(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
     links_scale.main()
     out = capsys.readouterr().out
     assert "in the plane 27 at a time" in out and "peak memory" in out
+
+
+def test_start_up(capsys: pytest.CaptureFixture[str]) -> None:
+    start_up.main(1, ("--version",))
+    assert capsys.readouterr().out.startswith("fedorbit --version: ")

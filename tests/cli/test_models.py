@@ -41,6 +41,24 @@ def test_export_and_predict(fedorbit, run: Path, tmp_path: Path) -> None:
     assert model.classes[shares[0].argmax()] in shown and f"{100 * shares[0].max():.1f} %" in shown
 
 
+@pytest.mark.parametrize("bands", ["3,2,1", "2"])
+def test_predict_takes_the_bands_that_were_prepared(fedorbit, bands: str) -> None:
+    """A model of reordered or fewer bands classifies the files that it was prepared from."""
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 3), dtype=np.uint8)
+    for number, image in enumerate(pixels):
+        Path("mine", f"class-{number % 2}").mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(Path("mine", f"class-{number % 2}", f"{number}.png"))
+    fedorbit("data", "prepare", "folder", "--source", "mine", "--size", "32", "--bands", bands)
+    fedorbit("run", *SMALL, "-m", "centralised", "-o", "data.name=mine", "--out", "run")
+    fedorbit("export", "run", "--to", "model.safetensors")
+    shares = load_model("run").probabilities(load_dataset(stored_config(Path("run"))).images)
+    for source in ("run", "model.safetensors"):
+        answers = json.loads(fedorbit("predict", source, "mine", "--json").stdout)
+        assert answers["model"]["kept_bands"] == [int(number) for number in bands.split(",")]
+        found = [row["probability"] for row in answers["images"]]
+        assert found == pytest.approx(shares.max(axis=1))
+
+
 def test_wrong_choices_are_one_sentence(fedorbit, run: Path, tmp_path: Path) -> None:
     for arguments, sentence in (
         (("export", "run", "--to", "x.safetensors"), "choose one with --orbit, from 0 to 2"),

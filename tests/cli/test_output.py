@@ -103,7 +103,7 @@ def test_the_comparison_fits_the_terminal(at_width, capsys, width: int, has_orbi
     run._print_comparison([{**SUMMARY, "method": name} for name in names], "means of all 2")
     text = capsys.readouterr().out
     assert all(len(line) <= width for line in text.splitlines())
-    for cell in (*names, "88.1", "12.3", "123.46 M", "123 MB", "1.05 x", "2346 MB"):
+    for cell in (*names, "88.1", "12.3", "123 M", "123 MB", "1.05 x", "2.35 GB"):
         assert cell in text
     assert ("88 88 88 88 88" in text) == has_orbits
 

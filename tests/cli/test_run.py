@@ -240,3 +240,11 @@ def test_links_that_are_assumed_and_do_not_exist_are_named(fedorbit) -> None:
     changes = [word for change in routed for word in ("-o", change)]
     done = fedorbit("run", *SMALL, "-m", "local", *changes)
     assert "do not always see" not in done.stdout
+
+
+def test_a_run_too_short_for_its_links_is_named(fedorbit) -> None:
+    small = ("-o", "data.synthetic.samples=100", "-o", "training.epochs=1", "-o", "run.rounds=3")
+    said = fedorbit("run", *small, "-m", "fedavg", "-m", "local").stdout
+    assert "No model in use has changed since the first round: fedavg, local. Training" in said
+    moved = fedorbit("run", *SMALL, "-o", "run.links=ideal", "-o", "run.rounds=2", "-m", "local")
+    assert "No model in use has changed" not in moved.stdout

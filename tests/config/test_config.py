@@ -57,6 +57,7 @@ def test_presets_load_and_survive_being_printed(preset: str, written) -> None:
         ("[constelation]\nplanes = 3", "unknown key 'constelation'; did you mean 'constellation'?"),
         ("[schedule]\nplanes = 3", "unknown key 'schedule.planes'; did you mean 'constellation.planes'?"),
         ("[zzz]\nx = 1", "unknown key 'zzz'; allowed are seed, constellation,"),
+        ("[model]\nbuffers = 'local'", "model.buffers: must be \"average\" or \"frozen\", got \"local\"; the method fedbn"),
         ("[[stations]]\nlatitude_deg = 1\nlongitude_deg = 2\nlat = 3", "unknown key 'stations.0.lat'"),
         ("[partition]\nscheme = 'dirichlet'\nalfa = 1", "unknown key 'partition.alfa'; did you mean 'partition.alpha'?"),
         ("[constellation]\nplanes = 0", "constellation.planes must be at least 1 and at most 10000, got 0"),

@@ -146,3 +146,21 @@ def test_a_file_cut_short(tmp_path):
     for changed in (content[:-1], content + b"x"):
         (path / "images.npy").write_bytes(changed)
         assert "images.npy cannot be read (EOFError" in refuse(path)
+
+
+def test_damage_anywhere_in_an_hdf5_file_is_named(tmp_path):
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w", track_order=True) as file:
+        file["images"], file["labels"] = np.zeros((4, 4, 4), np.uint8), np.arange(4) % 2
+    whole, refused = path.read_bytes(), 0
+    for place in range(0, len(whole), 7):
+        damaged = bytearray(whole)
+        damaged[place] ^= 16
+        path.write_bytes(damaged)
+        try:
+            with arrays.open_stream(path) as stream:
+                list(stream.chunks)
+        except DataError as error:
+            assert str(path) in str(error)
+            refused += 1
+    assert refused

@@ -19,7 +19,8 @@ def test_the_ten_bands_of_so2sat_of_eurosat():
 
 
 def test_all_bands_without_a_choice():
-    assert chosen(None, (), 4, "x") == ((0, 1, 2, 3), ())
+    assert chosen(None, (), 4, "x") == ((), ())
+    assert chosen("1,2,3,4", (), 4, "x") == ((), ())
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,8 @@ def test_description_tells_what_and_whence():
         "options": {"size": 4},
         "title": "",
         "bands": [],
+        "file_bands": 0,
+        "kept_bands": [],
         "fedorbit_version": cache.__version__,
     }
 
@@ -271,7 +273,8 @@ def nested(depth):
         ({"shape": [4, 4]}, "shape: .*at least 3 items"),
         ({"shape": [4, 4, True]}, r"shape\.2: .*integer, got True"),
         ({"dtype": "object"}, "dtype: .*'uint8', 'uint16' or 'float32', got 'object'"),
-        ({"bands": ["red", "nir"]}, "bands: .*2 names for 1 channels"),
+        ({"bands": ["red", "nir"]}, "bands: .*2 of them for 1 channels"),
+        ({"kept_bands": [1, 2]}, "kept_bands: .*2 of them for 1 channels"),
         ({"class_names": "even"}, "class_names: .*list, got 'even'"),
         ({"class_names": [1, 2]}, r"class_names\.0: .*instance of str, got 1"),
         ({"class_names": []}, "class_names: .*at least 1 item"),

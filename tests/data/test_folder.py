@@ -298,11 +298,18 @@ def add_coordinates(pictures):
     (pictures.parent / "coordinates.csv").write_text(HEADER + "A_1,1,2\n")
 
 
-@pytest.mark.parametrize("change", [change_one_file, rename_one_file, add_coordinates])
-def test_changed_files_are_noticed(change, pictures):
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (change_one_file, "its files have changed"),
+        (rename_one_file, "its files have changed"),
+        (add_coordinates, "files were those of set, now of set, coordinates.csv"),
+    ],
+)
+def test_changed_files_are_noticed(change, what, pictures):
     prepare("folder", pictures)
     change(pictures)
-    with pytest.raises(DataError, match=r"files was set \(entries 7.*now set \(entries 7"):
+    with pytest.raises(DataError, match=rf"from something else \({what}\); pass --force"):
         prepare("folder", pictures)
 
 

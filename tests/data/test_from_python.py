@@ -7,6 +7,7 @@ from PIL import Image
 from torch.utils.data import Dataset, Subset, TensorDataset
 
 import fedorbit as fo
+from fedorbit.data import catalog
 from fedorbit.data.stream import TEST, TRAIN
 from fedorbit.errors import DataError
 from tests.data.tiff_fixtures import scene
@@ -126,3 +127,18 @@ def test_what_is_refused(samples, options, message, own_cache):
 def test_names_of_sources_are_kept_for_them():
     with pytest.raises(DataError, match="'eurosat' is kept for images of the source eurosat"):
         fo.prepare("eurosat", Listed(KINDS["torchvision, PIL"]))
+
+
+def test_large_images_are_prepared_with_a_warning_unless_a_size_is_given(monkeypatch):
+    monkeypatch.setattr(catalog, "LARGE_BYTES", 100_000)
+    images = np.zeros((4, 128, 96, 3), np.uint8)
+    large = Listed(lambda image, label: (image, label), images, LABELS[:4])
+    with pytest.warns(UserWarning, match="4 images of 128 x 96 x 3 take .* with size=64 large"):
+        fo.prepare("large", large)
+    fo.prepare("small", large, size=96)
+
+
+def test_a_dataset_is_shown_in_one_line():
+    made = fo.prepare("mine", Listed(KINDS["torchgeo"]))
+    shown = f"<Dataset mine: 6 images of 8 x 8 x 3 (uint8) in 2 classes, in {made.folder}>"
+    assert repr(made) == shown

@@ -9,8 +9,9 @@ import zipfile
 
 import pytest
 
-from fedorbit.data import imagetree
-from fedorbit.data.imagetree import open_tree, origin
+from fedorbit.data import containers
+from fedorbit.data.containers import origin
+from fedorbit.data.imagetree import open_tree
 from fedorbit.errors import DataError
 from tests.data.source_fixtures import (
     WRITERS,
@@ -323,7 +324,7 @@ def test_origin_names_archive_and_checksum(tmp_path):
 def test_large_compressed_tar_passes_through_a_nameless_file(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setattr(imagetree, "_SPOOLED_BYTES", 1000)
+    monkeypatch.setattr(containers, "_SPOOLED_BYTES", 1000)
     big = bytes(5000)
     path = write_tar(
         tmp_path / "x.tgz", {"B/2.png": big, "A/1.png": b"first", "A/0.png": b"zeroth"}

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedorbit.data import coordinates, folder, imagetree
+from fedorbit.data import containers, coordinates, folder
 from fedorbit.data.catalog import PrepareOptions, prepare
 from fedorbit.data.imagetree import open_tree
 from fedorbit.data.limits import Limits, read_exactly
@@ -100,7 +100,7 @@ def test_a_compressed_tar_stops_at_the_limit(tmp_path, monkeypatch):
     path = write_tar(tmp_path / "x.tgz", {**FILES, "notes.txt": bytes(20 * MB)})
     assert path.stat().st_size < MB
     written = []
-    monkeypatch.setattr(imagetree.tempfile, "SpooledTemporaryFile", recording_file(written))
+    monkeypatch.setattr(containers.tempfile, "SpooledTemporaryFile", recording_file(written))
     message = refuse(path, Limits(total_bytes=4 * MB))
     assert "x.tgz holds, decompressed, at least 4,194,304 bytes; allowed are 4,000,000" in message
     assert "--max-total-gb" in message and sum(written) <= 4 * MB
@@ -120,8 +120,8 @@ def recording_file(written):
 
 def test_a_compressed_tar_does_not_fill_the_disk(tmp_path, monkeypatch):
     path = write_tar(tmp_path / "x.tgz", {**FILES, "notes.txt": bytes(4 * MB)})
-    monkeypatch.setattr(imagetree, "_SPOOLED_BYTES", 2 * MB)
-    monkeypatch.setattr(imagetree, "_KEPT_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr(containers, "_SPOOLED_BYTES", 2 * MB)
+    monkeypatch.setattr(containers, "_KEPT_FREE_BYTES", 1 << 62)
     message = refuse(path)
     assert "x.tgz holds, decompressed, more than the 2,097,152 bytes for which there" in message
     assert message.endswith("or set TMPDIR to a folder on a larger disk")
@@ -158,7 +158,7 @@ def test_a_sparse_tar_member_is_refused(tmp_path):
 
 def test_a_zip_directory_of_any_size_is_bounded(tmp_path, monkeypatch):
     path = write_zip(tmp_path / "x.zip", FILES)
-    monkeypatch.setattr(imagetree, "_DIRECTORY_BYTES", 200)
+    monkeypatch.setattr(containers, "_DIRECTORY_BYTES", 200)
     assert "a header is larger than the 200 bytes allowed" in refuse(path)
 
 

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from fedorbit.data.folder import open_stream
-from fedorbit.data.loose import StoredAs, batches, image_files, read_images
+from fedorbit.data.loose import StoredAs, batches, count_images, image_files, read_images
 from fedorbit.errors import DataError
 from fedorbit.randomness import generator
 
@@ -65,3 +65,39 @@ def test_what_does_not_fit_the_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="empty holds no image; known are"):
         image_files([tmp_path / "empty"])
+
+
+def test_bands_are_those_that_were_prepared(tmp_path: Path) -> None:
+    files = [picture(tmp_path / kind / "x.png", 20 + n) for n, kind in enumerate(("forest", "sea"))]
+    with open_stream(tmp_path, size=12, bands="3,1") as stream:
+        stored = np.concatenate([chunk.images for chunk in stream.chunks])
+        kept = StoredAs(stream.image_shape, "uint8", stream.file_bands, stream.kept_bands)
+    assert kept == StoredAs((12, 12, 2), "uint8", 3, (3, 1))
+    assert (np.concatenate([read_images(file, kept) for file in files]) == stored).all()
+    with pytest.raises(DataError, match=r"1 channel\(s\), but .*: bands 3,1 of a file with 3;"):
+        read_images(picture(tmp_path / "grey.png", mode="L"), kept)
+
+
+def test_folders_are_read_in_natural_order_without_hidden_files(tmp_path: Path) -> None:
+    files = [picture(tmp_path / name) for name in ("x_2.png", "x_10.png")]
+    (tmp_path / "._x_2.png").write_bytes(b"left by a file manager")
+    (tmp_path / "__MACOSX").mkdir()
+    (tmp_path / "__MACOSX" / "x_2.png").write_bytes(b"")
+    assert image_files([tmp_path]) == files
+
+
+def test_images_are_counted_before_they_are_read(tmp_path: Path) -> None:
+    np.save(tmp_path / "many.npy", np.zeros((7, 12, 12, 3), np.uint8))
+    np.save(tmp_path / "one.npy", np.zeros((12, 12, 3), np.uint8))
+    picture(tmp_path / "x.png")
+    assert count_images(image_files([tmp_path]), RGB) == 9
+
+
+def test_values_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    images = np.zeros((5, 4, 5, 10), np.float32)
+    images[4, 0, 0, 0] = np.nan
+    np.save(tmp_path / "gaps.npy", images)
+    read = batches([tmp_path / "gaps.npy"], BANDS, 4)
+    assert len(next(read)[0]) == 4
+    with pytest.raises(DataError, match=r"gaps.npy holds values that are not finite; replace"):
+        next(read)

@@ -202,6 +202,8 @@ def test_files_that_are_no_models_are_refused(run: Path, tmp_path: Path) -> None
         RunError, match="is one model; an orbit, satellite or method is chosen of a run"
     ):
         load_model(good, 1)
+    with pytest.raises(ModelError, match="is written for other programs, such as onnxruntime"):
+        load_model(tmp_path / "model.onnx")
     bad = tmp_path / "bad.safetensors"
     bad.write_bytes(good.read_bytes()[:100])
     with pytest.raises(ModelError, match="cannot be used as a model"):
@@ -213,6 +215,8 @@ def test_files_that_are_no_models_are_refused(run: Path, tmp_path: Path) -> None
     for changes, sentence in (
         ({"classes": ["one", "two"]}, "its parameters are not those of lenet"),
         ({"scale": [1.0]}, "scale has 1 values for 3 channels"),
+        ({"kept_bands": [1], "file_bands": 3}, "kept_bands has 1 values for 3 channels"),
+        ({"kept_bands": [1, 2, 4], "file_bands": 3}, "kept_bands has 4, but files have 3 bands"),
         ({"dtype": "object"}, "dtype"),
     ):
         save_file(load_file(good), bad, {"fedorbit": json.dumps({**card, **changes})})

@@ -285,6 +285,8 @@ def test_a_base_file_lies_beside_the_study(tmp_path: Path, monkeypatch: pytest.M
     ("text", "message"),
     [
         ("grd = 1", "unknown key 'grd'; did you mean 'grid'?"),
+        ("zzz = 1", "unknown key 'zzz'; allowed are title, name, base, settings, common, grid, variants, quick, table, resources, published"),
+        ("cell = 1", "unknown key 'cell'; allowed are title"),
         ("[common]\nmetod = ['fedavg']", "unknown axis 'metod' (did you mean 'method'?)"),
         ("[common]\nmethod = 'fedavg'", "axis 'method' must be a list of values, got 'fedavg'"),
         ("[common]\nseed = [0, 0]", "axis 'seed' names a value twice"),
@@ -311,6 +313,7 @@ def test_errors_name_the_key(tmp_path: Path, text: str, message: str) -> None:
         load_study(path)
     assert message in str(caught.value)
     assert "broken" in str(caught.value)
+    assert "is_quick" not in str(caught.value)  # fedorbit writes it, users do not
 
 
 def test_unknown_studies_and_seeds(tmp_path: Path) -> None:

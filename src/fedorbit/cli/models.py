@@ -51,6 +51,8 @@ def card_of(model: "Classifier") -> dict[str, Any]:
         "classes": list(card.classes),
         "image_shape": list(card.image_shape),
         "dtype": card.dtype,
+        "file_bands": card.file_bands,
+        "kept_bands": list(card.kept_bands),
     }
 
 

@@ -39,8 +39,9 @@ def predict(
 ) -> None:
     """Classify images with the model of a run or of an exported file.
 
-    Pictures are decoded and resized as for training. Images that no picture holds, such as those of
-    ten bands, come as .npy arrays \\[height, width, channels] or \\[n, height, width, channels].
+    Pictures are decoded, their bands chosen, and resized as by `fedorbit data prepare`. Arrays in
+    .npy files are images as a dataset stores them: \\[height, width, channels], or many of them
+    \\[n, height, width, channels].
 
     [bold]Examples[/bold]
 
@@ -48,14 +49,15 @@ def predict(
 
     fedorbit predict forest.safetensors scenes --top 1 --json  [dim]all images of a folder[/dim]
     """
-    from fedorbit.data.loose import StoredAs, batches, image_files
+    from fedorbit.data.loose import StoredAs, batches, count_images, image_files
 
     files = image_files(images)
     model = loaded(source, orbit, satellite, method, allow_code)
-    stored = StoredAs(model.card.image_shape, model.card.dtype)
+    card = model.card
+    stored = StoredAs(card.image_shape, card.dtype, card.file_bands, card.kept_bands)
     rows: list[tuple[str, NDArray[np.float64]]] = []
     progress = RichProgress()
-    progress.start("classifying", len(files), "images")
+    progress.start("classifying", count_images(files, stored), "images")
     try:
         for names, pixels in batches(files, stored, BATCH):
             rows += zip(names, model.probabilities(pixels), strict=True)

@@ -1,6 +1,7 @@
 """`fedorbit run`: train a constellation."""
 
 import shlex
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,7 +31,8 @@ from fedorbit.cli.run_progress import RichRunProgress
 from fedorbit.config import Config, load_config
 from fedorbit.config.files import literal
 from fedorbit.errors import ConfigError, RunError
-from fedorbit.results.numbers import averaged, percent, ratio
+from fedorbit.results.numbers import amount, averaged, percent, ratio
+from fedorbit.simulation.records import Record
 from fedorbit.stopping import StopRequested
 
 JSON_KEYS = (
@@ -147,12 +149,14 @@ def run(
         raise typer.Exit(stop.exit_code) from None
     from fedorbit.report.run_figures import write_accuracy_figure  # slow to import
 
-    write_accuracy_figure(result.folder, {r.method: r.records for r in result.runs})
+    records = {r.method: r.records for r in result.runs}
+    write_accuracy_figure(result.folder, records)
     if as_json:
         print_json({"runs": [_json_row(r.summary, r.folder) for r in result.runs]})
         return
     summaries = [r.summary for r in result.runs]
     _print_comparison(summaries, averaged([len(r.records) for r in result.runs]))
+    _print_unchanged(records)
     print_onboard(summaries)
     print_files([result.folder / "accuracy.png", *(r.folder for r in result.runs)])
     _print_next(result.folder)
@@ -233,10 +237,10 @@ def _print_comparison(summaries: list[dict[str, Any]], averages: str) -> None:
             percent(row["accuracy"], "-"),
             percent(row["spread"], "-"),
             " ".join("-" if a is None else f"{a:.0f}" for a in row["per_orbit"][:8]),
-            f"{row['samples_trained'] / 1e6:.2f} M",
-            f"{row['to_ground_bytes'] / 1e6:.0f} MB",
+            amount(row["samples_trained"]),
+            amount(row["to_ground_bytes"], "B"),
             *([ratio(row["to_ground_vs_fedavg"], "x", "-")] if compared else []),
-            f"{row['unlinked_bytes'] / 1e6:.0f} MB",
+            amount(row["unlinked_bytes"], "B"),
         )
     table.print()
     if summaries[0].get("isl") == "assumed" and (orbits := summaries[0]["unlinked_orbits"]):
@@ -252,6 +256,23 @@ def _print_comparison(summaries: list[dict[str, Any]], averages: str) -> None:
     for row in summaries:
         if row.get("beta") not in (None, similarity):
             stdout.print(f"{row['method']} blends with beta = {row['beta']:.3f}")
+
+
+def _print_unchanged(records: Mapping[str, Sequence[Record]]) -> None:
+    """Name methods of which no model in use has changed: a run can be too short for its links."""
+    still = [
+        method
+        for method, rounds in records.items()
+        if len(rounds) > 1
+        and all(record["orbit_loss"] == rounds[0]["orbit_loss"] for record in rounds)
+    ]
+    if still:
+        stdout.print(
+            f"No model in use has changed since the first round: {', '.join(still)}. Training and "
+            "contacts take time; set run.rounds higher (`fedorbit orbits` shows when orbits are in "
+            "view)",
+            soft_wrap=True,
+        )
 
 
 def _json_row(summary: dict[str, Any], folder: Path) -> dict[str, Any]:

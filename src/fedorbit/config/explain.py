@@ -21,6 +21,9 @@ EXPECTED_TYPES = {
     "model": "a table",
 }
 
+WRITTEN: dict[str, Any] = {"written": True}
+"""As `json_schema_extra` of a field: fedorbit writes it, and messages do not offer it to users."""
+
 LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
@@ -109,13 +112,19 @@ def _locate(
         inner = list(_models(field.annotation))
         if inner:
             branches = inner
-    siblings = [name for branch in branches for name in _fields(branch)]
+    siblings = [name for branch in branches for name in _offered(branch)]
     return ".".join(names), field, siblings
 
 
 def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
     """Fields by the names that users write: `lambda` is none in Python, so it is an alias."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def _offered(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields that users write."""
+    fields = _fields(model).items()
+    return {name: field for name, field in fields if field.json_schema_extra != WRITTEN}
 
 
 def _tag(model: type[BaseModel]) -> str | None:
@@ -142,7 +151,7 @@ def _elsewhere(key: str, path: str, model: type[BaseModel], cutoff: float = 0.75
 
 
 def _all_keys(model: type[BaseModel], prefix: str) -> Iterator[str]:
-    for name, field in _fields(model).items():
+    for name, field in _offered(model).items():
         yield prefix + name
         for inner in _models(field.annotation):
             yield from _all_keys(inner, f"{prefix}{name}.")

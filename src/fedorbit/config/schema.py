@@ -286,6 +286,16 @@ class ModelSection(Section):
             raise ValueError("weights_skip has no effect without weights; set weights to a file")
         return self
 
+    @field_validator("buffers", mode="before")
+    @classmethod
+    def _not_local(cls, value: object) -> object:
+        if value == "local":
+            raise ValueError(
+                'must be "average" or "frozen", got "local"; the method fedbn keeps statistics in '
+                "their orbits (docs/models.md)"
+            )
+        return value
+
     @field_validator("options")
     @classmethod
     def _plain_options(cls, value: dict[str, Any]) -> dict[str, Any]:

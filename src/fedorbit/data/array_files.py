@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.data import hdf5
-from fedorbit.data.imagetree import blame_file
+from fedorbit.data.containers import blame_file
 from fedorbit.data.limits import Limits, read_exactly
 from fedorbit.data.pixels import read_npy_header
 from fedorbit.errors import DataError
@@ -119,8 +119,10 @@ def _hdf5_datasets(path: Path, limits: Limits, stack: ExitStack) -> dict[str, St
     import h5py
 
     file = stack.enter_context(hdf5.open_file(path))
+    with blame_file(str(path)):
+        names = list(file)
     arrays = {}
-    for name in file:
+    for name in names:
         where = f"{path}: {name}"
         with blame_file(where):
             found = hdf5.own_dataset(file, name, where)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fedorbit.data import bands as band_choice
 from fedorbit.data.array_files import StoredArray, open_arrays
-from fedorbit.data.imagetree import origin
+from fedorbit.data.containers import origin
 from fedorbit.data.limits import Limits
 from fedorbit.data.pixels import channel_axis, resized, stored, stored_type
 from fedorbit.data.stream import TEST, TRAIN, VALIDATION, Chunk, ImageStream
@@ -72,7 +72,7 @@ def open_stream(
                 )
         names = band_choice.named(sensor, (), shape[2], first.where)
         keep, names = band_choice.chosen(bands, names, shape[2], first.where)
-        out_shape = (*((size, size) if size else shape[:2]), len(keep))
+        height, width = (size, size) if size else shape[:2]
         rows = max(1, _SLAB_BYTES // (math.prod(shape) * first.dtype.itemsize))
 
         def chunks() -> Iterator[Chunk]:
@@ -80,7 +80,7 @@ def open_stream(
                 begin = 0
                 for slab in part.images.slabs(rows):
                     images = slab[..., None] if slab.ndim == 3 else np.moveaxis(slab, axis + 1, 3)
-                    if keep != tuple(range(shape[2])):
+                    if keep:
                         images = images[..., keep]
                     images = stored(images, part.images.where)
                     if size:
@@ -98,12 +98,14 @@ def open_stream(
 
         yield ImageStream(
             samples=sum(len(part.labels) for part in parts),
-            image_shape=(out_shape[0], out_shape[1], out_shape[2]),
+            image_shape=(height, width, len(keep) or shape[2]),
             dtype=stored_type(first.dtype, first.where),
             class_names=class_names,
             chunks=chunks(),
             origin=origin(path),
             bands=names,
+            file_bands=shape[2] if keep else 0,
+            kept_bands=tuple(place + 1 for place in keep),
         )
 
 

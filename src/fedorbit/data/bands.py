@@ -52,20 +52,23 @@ def chosen(
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Return the places of the bands to keep, from 0, and their names (empty without any).
 
+    No places stand for all bands in the order of the file.
+
     >>> chosen("3,1", ("red", "green", "blue"), 3, "x.tif")
     ((2, 0), ('blue', 'red'))
     >>> chosen("b4,B8A", EUROSAT, 13, "x.tif")
     ((3, 12), ('B04', 'B8A'))
     """
     if wanted is None:
-        return tuple(range(count)), names
+        return (), names
     asked = [part.strip() for part in PRESETS.get(wanted.strip().lower(), wanted).split(",")]
     places = tuple(_place(part, names, count, where) for part in asked)
     if twice := [
         part for part, place in zip(asked, places, strict=True) if places.count(place) > 1
     ]:
         raise DataError(f"--bands names {twice[0]} twice; name every band once")
-    return places, tuple(names[place] for place in places) if names else ()
+    kept = tuple(names[place] for place in places) if names else ()
+    return () if places == tuple(range(count)) else places, kept
 
 
 def colours(names: tuple[str, ...]) -> tuple[int, ...] | None:

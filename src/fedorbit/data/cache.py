@@ -65,6 +65,13 @@ class Dataset:
     folder: Path
     description: dict[str, Any]
 
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.images.shape[1:]))
+        return (
+            f"<Dataset {self.name}: {len(self.labels):,} images of {shape} ({self.images.dtype}) "
+            f"in {len(self.class_names)} classes, in {self.folder}>"
+        )
+
 
 def cache_root() -> Path:
     """Return the folder of all prepared datasets: `$FEDORBIT_CACHE`, else the user's cache."""
@@ -283,6 +290,8 @@ def write_dataset(
                 "options": options,
                 "title": stream.title,
                 "bands": list(stream.bands),
+                "file_bands": stream.file_bands,
+                "kept_bands": list(stream.kept_bands),
                 "files": files,
                 "fedorbit_version": __version__,
             }

@@ -10,7 +10,7 @@ from typing import Any
 
 from fedorbit.data import cache, resisc45
 from fedorbit.data.cache import Dataset
-from fedorbit.data.imagetree import file_sha256
+from fedorbit.data.containers import file_sha256
 from fedorbit.data.limits import MB, Limits
 from fedorbit.data.sources import SOURCES as SOURCES
 from fedorbit.data.sources import SYNTHETIC as SYNTHETIC
@@ -108,7 +108,7 @@ def prepare(
             return dataset, False
         with source.open_stream(path, limits=limits or Limits(), **chosen) as stream:
             if chosen.get("size", 0) is None:
-                _warn_of_size(name, stream)
+                warn_of_size(name, stream, "--size ")
             origin = {**stream.origin, "fingerprint": fingerprint}
             if path is not None and (geo := source.coordinates(path, chosen.get("geo"))):
                 origin["coordinates_sha256"] = file_sha256(geo)
@@ -207,8 +207,8 @@ def refuse_reserved(name: str, source_name: str) -> None:
         )
 
 
-def _warn_of_size(name: str, stream: ImageStream) -> None:
-    """Warn of what large images cost, while there is time to ask for smaller ones."""
+def warn_of_size(name: str, stream: ImageStream, option: str) -> None:
+    """Warn of what large images cost, while there is time to ask for smaller ones by an option."""
     height, width, channels = stream.image_shape
     pixel_bytes = stream.samples * channels * stream.dtype.itemsize
     cost_bytes = height * width * pixel_bytes
@@ -216,16 +216,27 @@ def _warn_of_size(name: str, stream: ImageStream) -> None:
         warnings.warn(
             f"{stream.samples:,} images of {height} x {width} x {channels} take "
             f"{cost_bytes / MB:,.0f} MB in the cache, and as much memory in every run; with "
-            f"--size {SUGGESTED_SIDE} {name} takes {SUGGESTED_SIDE**2 * pixel_bytes / MB:,.0f} MB",
+            f"{option}{SUGGESTED_SIDE} {name} takes {SUGGESTED_SIDE**2 * pixel_bytes / MB:,.0f} MB",
             stacklevel=3,
         )
 
 
-def _same_contents(origin: dict[str, str], path: Path, geo: Path | None) -> bool:
+def _same_contents(
+    origin: dict[str, str], source: Source, path: Path | None, geo: Path | None
+) -> bool:
     """Compare an archive and its coordinates with the checksums of those that were read."""
+    if path is None or not path.is_file():
+        return False
+    geo = source.coordinates(path, geo)
     return origin.get("sha256") == file_sha256(path) and origin.get("coordinates_sha256") == (
         file_sha256(geo) if geo is not None else None
     )
+
+
+def _other_files(then: str, now: str) -> str:
+    """Describe by two fingerprints, such as `mine (entries 7, …)`, what has become of the files."""
+    old, new = (re.sub(r" \(entries [^)]*\)", "", each) for each in (then, now))
+    return "its files have changed" if old == new else f"files were those of {old}, now of {new}"
 
 
 def _require_same(
@@ -240,19 +251,17 @@ def _require_same(
     origin = dataset.description["origin"]
     then = {"source": dataset.description["source"], **dataset.description["options"]}
     now = {"source": source.info.name, **options}
-    if fingerprint is not None:
-        if then == now and fingerprint != origin.get("fingerprint"):
-            # Copied to another place or touched; of an archive the contents can tell.
-            geo = source.coordinates(path, geo) if path is not None else None
-            if path is not None and path.is_file() and _same_contents(origin, path, geo):
-                return
-        then["files"] = origin.get("fingerprint")
-        now["files"] = fingerprint
     differences = [
         f"{key} was {then.get(key)}, now {now.get(key)}"
         for key in {**then, **now}
         if then.get(key) != now.get(key)
     ]
+    prepared = origin.get("fingerprint", "")
+    if fingerprint is not None and fingerprint != prepared:
+        # Copied to another place or touched; of an archive the contents can tell.
+        if not differences and _same_contents(origin, source, path, geo):
+            return
+        differences.append(_other_files(prepared, fingerprint))
     if differences:
         raise DataError(
             f"dataset {dataset.name!r} is already prepared from something else "

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedorbit.data.imagetree import blame_file, open_container, origin
+from fedorbit.data.containers import blame_file, open_container, origin
 from fedorbit.data.limits import Limits
 from fedorbit.data.stream import TEST, TRAIN, Chunk, ImageStream
 from fedorbit.errors import DataError

@@ -67,13 +67,15 @@ class _Description(_Part):
     files: dict[_FileName, _File]
     title: _Text = ""
     bands: list[_Text] = []
+    file_bands: Annotated[int, Field(ge=0)] = 0
+    kept_bands: list[_Positive] = []
     fedorbit_version: str
 
-    @field_validator("bands")
+    @field_validator("bands", "kept_bands")
     @classmethod
-    def _name_for_each(cls, bands: list[str], info: ValidationInfo) -> list[str]:
+    def _one_for_each(cls, bands: list[Any], info: ValidationInfo) -> list[Any]:
         if bands and len(bands) != (channels := info.data.get("shape", [0])[-1]):
-            raise ValueError(f"{len(bands)} names for {channels} channels")
+            raise ValueError(f"{len(bands)} of them for {channels} channels")
         return bands
 
     @field_validator("files")

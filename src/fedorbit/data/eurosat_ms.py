@@ -34,5 +34,5 @@ def open_stream(
     )
     with open_images(path, limits) as tree:
         tree.require_classes(CLASS_NAMES, "EuroSAT")
-        notes, title = tree.count_note(SAMPLES), f"EuroSAT, {len(keep)} bands"
+        notes, title = tree.count_note(SAMPLES), f"EuroSAT, {len(names)} bands"
         yield image_stream(tree, rule, notes=notes, title=title)

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.data import bands as band_choice
+from fedorbit.data.containers import origin
 from fedorbit.data.coordinates import find_beside, locate
-from fedorbit.data.imagetree import ImageTree, TreeFile, open_tree, origin
+from fedorbit.data.imagetree import ImageTree, TreeFile, open_tree
 from fedorbit.data.limits import Limits
 from fedorbit.data.pixels import Picture, Pixels, open_picture, pillow_limits, resized
 from fedorbit.data.stream import Chunk, ImageStream
@@ -88,6 +89,7 @@ def open_stream(
 class ImageRule:
     """What every image must be, which of its channels are kept, and the side it is resized to.
 
+    `keep` are the places of the channels to keep, from 0; empty, all are kept as they are.
     `width` and `height` of None allow any size. `expected` and `remedy` complete the sentence of
     an error: "x.jpg is 32x64 pixels, but {expected}; {remedy}". `bands` names what is kept.
     """
@@ -140,7 +142,7 @@ class ImageRule:
             what = f"holds {picture.dtype} values"
         else:
             pixels = picture.decode()
-            if self.keep and self.keep != tuple(range(self.channels)):
+            if self.keep:
                 pixels = pixels[:, :, self.keep]
             return pixels if self.resize_to is None else resized(pixels, self.resize_to)
         raise DataError(f"{where} {what}, but {self.expected}; {self.remedy}")
@@ -186,6 +188,8 @@ def image_stream(
         origin=origin(tree.path),
         notes=(*tree.notes, *notes),
         bands=rule.bands,
+        file_bands=rule.channels if rule.keep else 0,
+        kept_bands=tuple(place + 1 for place in rule.keep),
         title=title,
     )
 

@@ -18,7 +18,7 @@ from PIL import Image
 
 from fedorbit.data import cache
 from fedorbit.data.cache import Dataset
-from fedorbit.data.catalog import refuse_reserved
+from fedorbit.data.catalog import refuse_reserved, warn_of_size
 from fedorbit.data.pixels import Pixels, resized, stored
 from fedorbit.data.stream import TEST, TRAIN, Chunk, ImageStream
 from fedorbit.errors import DataError
@@ -98,6 +98,8 @@ def prepare(
             origin={"dataset": _type_name(dataset), "fingerprint": fingerprint},
             title=type(dataset).__name__,
         )
+        if size is None:
+            warn_of_size(name, stream, "size=")
         return cache.write_dataset(name, stream, source=SOURCE, options=options, progress=progress)
 
 

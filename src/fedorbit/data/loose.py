@@ -1,7 +1,8 @@
 """Single images, to be classified: files and folders of any depth, as a dataset would hold them.
 
-Pictures are decoded and resized as `fedorbit data prepare` does. Arrays of other channels come as
-`.npy` files, one image `[height, width, channels]` or many `[n, height, width, channels]`.
+Pictures are decoded, their bands chosen, and resized as `fedorbit data prepare` does. Arrays come
+as `.npy` files in the form in which a dataset stores images, their bands already chosen: one image
+`[height, width, channels]` or many `[n, height, width, channels]`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedorbit.data.containers import blame_file
 from fedorbit.data.folder import ImageRule
-from fedorbit.data.imagetree import IMAGE_SUFFIXES, blame_file
+from fedorbit.data.imagetree import IMAGE_SUFFIXES, is_hidden, natural_order
 from fedorbit.data.limits import Limits
 from fedorbit.data.pixels import open_picture, pillow_limits
 from fedorbit.errors import DataError
@@ -24,11 +26,13 @@ ARRAY = ".npy"
 
 @dataclass(frozen=True)
 class StoredAs:
-    """What images of a dataset are."""
+    """What images of a dataset are, and which bands of a file they hold (see `ImageStream`)."""
 
     shape: tuple[int, int, int]
     """Height, width and channels."""
     dtype: str
+    file_bands: int = 0
+    kept_bands: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         height, width, channels = self.shape
@@ -36,41 +40,61 @@ class StoredAs:
 
 
 def image_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the files among some paths, and those in the folders among them, sorted by name."""
-    known = {*IMAGE_SUFFIXES, ARRAY}
+    """Return the files among some paths, and those in the folders among them, in natural order."""
     found: list[Path] = []
     for path in paths:
         if not path.is_dir():
             found.append(path)
             continue
-        inside = sorted(p for p in path.rglob("*") if p.suffix.lower() in known and p.is_file())
-        if not inside:
-            raise DataError(f"{path} holds no image; known are {' '.join(sorted(known))}")
-        found += inside
+        inside = (
+            each
+            for each in path.rglob("*")
+            if each.suffix.lower() in IMAGE_SUFFIXES
+            and not is_hidden(each.relative_to(path).parts)
+            and each.is_file()
+        )
+        images = sorted(inside, key=lambda each: natural_order(str(each)))
+        if not images:
+            raise DataError(f"{path} holds no image; known are {' '.join(sorted(IMAGE_SUFFIXES))}")
+        found += images
     return found
+
+
+def count_images(files: Sequence[Path], stored: StoredAs) -> int:
+    """Return how many images some files hold; only headers of arrays are read."""
+    return sum(len(_array(file, stored)) if _is_array(file) else 1 for file in files)
 
 
 def read_images(file: Path, stored: StoredAs, limits: Limits | None = None) -> NDArray[Any]:
     """Return the images of a file, `[n, height, width, channels]`: one of a picture."""
     limits = limits or Limits()
-    if file.suffix.lower() == ARRAY:
+    if _is_array(file):
         return _array(file, stored)
     height, width, channels = stored.shape
     square = height == width
+    chosen = ""
+    if stored.kept_bands:
+        numbers = ",".join(map(str, stored.kept_bands))
+        chosen = f": bands {numbers} of a file with {stored.file_bands}"
     rule = ImageRule(
-        channels=channels,
+        channels=stored.file_bands or channels,
         width=None if square else width,
         height=None if square else height,
         resize_to=height if square else None,
-        expected=f"the model takes {stored}",
+        expected=f"the model takes {stored}{chosen}",
         remedy=f"convert it, or give such an array as {ARRAY}",
         dtype=np.dtype(stored.dtype),
+        keep=tuple(number - 1 for number in stored.kept_bands),
     )
     with blame_file(str(file)):
         content = read_regular(file, limits.image_bytes)
     with pillow_limits(limits):
         picture = open_picture(content, str(file), limits)
         return rule.apply(picture, str(file)).reshape(1, *stored.shape)
+
+
+def _is_array(file: Path) -> bool:
+    return file.suffix.lower() == ARRAY
 
 
 def _array(file: Path, stored: StoredAs) -> NDArray[Any]:
@@ -100,6 +124,8 @@ def batches(
                 yield names, np.concatenate(parts)
                 names, parts = [], []
             part = images[begin : begin + most]
+            if part.dtype.kind == "f" and not np.isfinite(part).all():
+                raise DataError(f"{file} holds values that are not finite; replace them first")
             several = len(images) > 1
             names += [f"{file}[{begin + i}]" if several else str(file) for i in range(len(part))]
             parts.append(part)

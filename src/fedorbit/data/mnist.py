@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedorbit.data.imagetree import blame_file, origin
+from fedorbit.data.containers import blame_file, origin
 from fedorbit.data.limits import Limits, read_exactly
 from fedorbit.data.stream import TEST, TRAIN, Chunk, ImageStream
 from fedorbit.errors import DataError

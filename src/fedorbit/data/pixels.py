@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFile
 
 from fedorbit.data import geotiff
-from fedorbit.data.imagetree import blame_file
+from fedorbit.data.containers import blame_file
 from fedorbit.data.limits import Limits
 from fedorbit.errors import DataError
 
@@ -74,7 +74,7 @@ def pillow_limits(limits: Limits) -> Iterator[None]:
 
 
 def open_picture(content: bytes, where: str, limits: Limits, layout: str | None = None) -> Picture:
-    """Read the header of an image file; `layout` is that of arrays, see `channels_last`."""
+    """Read the header of an image file; `layout` is that of arrays, see `channel_axis`."""
     if content.startswith(_NPY_MAGIC):
         return _open_npy(content, where, limits, layout)
     if content.startswith(_TIFF_MAGIC):

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.data import hdf5
-from fedorbit.data.imagetree import blame_file
+from fedorbit.data.containers import blame_file
 from fedorbit.data.limits import Limits
 from fedorbit.data.stream import TEST, TRAIN, VALIDATION, Chunk, ImageStream
 from fedorbit.errors import DataError

@@ -38,8 +38,9 @@ class ImageStream:
 
     `origin` says where the images came from (file name, checksum, generator settings …) and ends
     up in the cache's description. `notes` are remarks for the user, such as a missing sample.
-    `bands` names the channels where they have names; `title` is how tables call the dataset, if
-    not as its source is called.
+    `bands` names the channels where they have names. Where some bands of a file are kept,
+    `kept_bands` are their numbers, from 1, among its `file_bands`. `title` is how tables call the
+    dataset, if not as its source is called.
     """
 
     samples: int
@@ -50,6 +51,8 @@ class ImageStream:
     origin: dict[str, str]
     notes: tuple[str, ...] = ()
     bands: tuple[str, ...] = ()
+    file_bands: int = 0
+    kept_bands: tuple[int, ...] = ()
     title: str = ""
 
     def check(self, chunk: Chunk, start: int) -> None:

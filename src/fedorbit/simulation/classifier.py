@@ -20,6 +20,7 @@ from fedorbit.errors import ModelError
 from fedorbit.learning.models import ModelSpec, model_spec, tensors_of
 from fedorbit.learning.parameters import Vector
 from fedorbit.simulation.world import World
+from fedorbit.simulation.world_file import describe_input
 
 BATCH = 256
 """Images that are classified at a time."""
@@ -47,6 +48,10 @@ class ModelCard:
     """Nodes that use it: everyone, or such as orbit 2."""
     rounds: int
     """Rounds after which it was taken."""
+    file_bands: int = 0
+    """Bands of the files that images were prepared from; 0: those of an image."""
+    kept_bands: tuple[int, ...] = ()
+    """Which of them an image has, from 1, in its order; empty: all."""
     options: dict[str, Any] = field(default_factory=dict)
     """As in `model.options`."""
     log_prior: tuple[float, ...] = ()
@@ -173,18 +178,18 @@ class WorldPredictor:
 
 def card_of(world: World, *, method: str, serves: str, rounds: int) -> ModelCard:
     """Describe a model of a run's world."""
-    return ModelCard(
-        model=world.spec.name,
-        layer=world.config.model.classifier,
-        classes=world.dataset.class_names,
-        image_shape=world.spec.image_shape,
-        dtype=world.dataset.images.dtype.name,
-        scale=tuple(world.data.scale.tolist()),
-        shift=tuple(world.data.shift.tolist()),
-        method=method,
-        serves=serves,
-        rounds=rounds,
-        options=dict(world.config.model.options),
+    return ModelCard.from_document(
+        {
+            "model": world.spec.name,
+            "layer": world.config.model.classifier,
+            "options": dict(world.config.model.options),
+            "classes": world.dataset.class_names,
+            "image_shape": world.spec.image_shape,
+            **describe_input(world),
+            "method": method,
+            "serves": serves,
+            "rounds": rounds,
+        }
     )
 
 

@@ -193,6 +193,11 @@ def _card(
 
 
 def _from_file(path: Path) -> Classifier:
+    if path.suffix == ONNX:
+        raise ModelError(
+            f"{path} is written for other programs, such as onnxruntime; give the run's folder, or "
+            f"a {SAFETENSORS} file"
+        )
     try:
         require_regular(path.stat(), path)
         with safe_open(path, "numpy") as file:

@@ -186,6 +186,8 @@ class InputShape(TypedDict):
     """Input of a model: images as they are stored, and their standardisation per channel."""
 
     dtype: Literal["uint8", "uint16", "float32"]
+    file_bands: NotRequired[Count]
+    kept_bands: NotRequired[list[Annotated[int, Gt(0)]]]
     scale: list[float]
     shift: list[float]
 
@@ -205,18 +207,24 @@ class CardShape(InputShape):
     log_prior: NotRequired[list[float]]
 
 
-def _has_a_scale_per_channel(card: CardShape) -> CardShape:
+def _fits_its_channels(card: CardShape) -> CardShape:
     if len(card.get("log_prior", ())) not in (0, len(card["classes"])):
         raise ValueError(f"log_prior has {len(card['log_prior'])} values, one per class is wanted")
-    for key, values in (("scale", card["scale"]), ("shift", card["shift"])):
-        if len(values) != card["image_shape"][2]:
-            raise ValueError(
-                f"{key} has {len(values)} values for {card['image_shape'][2]} channels"
-            )
+    channels, kept = card["image_shape"][2], card.get("kept_bands", [])
+    if max(kept, default=0) > (of := card.get("file_bands", 0)):
+        raise ValueError(f"kept_bands has {max(kept)}, but files have {of} bands")
+    per_channel: tuple[tuple[str, list[Any]], ...] = (
+        ("scale", card["scale"]),
+        ("shift", card["shift"]),
+        ("kept_bands", kept or [0] * channels),
+    )
+    for key, values in per_channel:
+        if len(values) != channels:
+            raise ValueError(f"{key} has {len(values)} values for {channels} channels")
     return card
 
 
-CARD: TypeAdapter[Any] = TypeAdapter(Annotated[CardShape, AfterValidator(_has_a_scale_per_channel)])
+CARD: TypeAdapter[Any] = TypeAdapter(Annotated[CardShape, AfterValidator(_fits_its_channels)])
 
 
 @with_config(STRICT)

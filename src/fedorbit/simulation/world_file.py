@@ -85,6 +85,17 @@ def _fits(plan: ContactPlan) -> bool:
     return len(plan) <= MAX_CONTACTS
 
 
+def describe_input(world: World) -> dict[str, Any]:
+    """Return how images are stored, which bands of a file they are, and their standardisation."""
+    chosen = ("file_bands", "kept_bands") if world.dataset.description.get("kept_bands") else ()
+    return {
+        "dtype": world.dataset.images.dtype.name,
+        **{key: world.dataset.description[key] for key in chosen},
+        "scale": world.data.scale.tolist(),
+        "shift": world.data.shift.tolist(),
+    }
+
+
 def describe(world: World) -> dict[str, Any]:
     """Return everything that a configuration fixes before the first round, as plain values."""
     config, dataset, partition = world.config, world.dataset, world.partition
@@ -98,11 +109,7 @@ def describe(world: World) -> dict[str, Any]:
         "dataset": dataset.name,
         "classes": list(dataset.class_names),
         "image_shape": list(dataset.images.shape[1:]),
-        "input": {
-            "dtype": dataset.images.dtype.name,
-            "scale": world.data.scale.tolist(),
-            "shift": world.data.shift.tolist(),
-        },
+        "input": describe_input(world),
         "orbit_class_counts": orbit_counts.tolist(),
         "test_class_counts": partition.test_counts(labels, classes).tolist(),
         "satellite_samples": [len(part) for part in partition.train],

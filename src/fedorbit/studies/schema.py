@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from fedorbit.config.explain import nearest
+from fedorbit.config.explain import WRITTEN, nearest
 from fedorbit.config.files import flat_settings
 from fedorbit.config.schema import Section
 from fedorbit.results.metrics import DEFAULT, METRICS
@@ -124,10 +124,17 @@ class StudyFile(Section):
     published: dict[str, dict[str, dict[str, list[float]]]] = Field(
         default_factory=dict, description="dataset.partition.method = [accuracy, spread]"
     )
-    overrides: tuple[str, ...] = Field((), strict=False, description="key=value, laid over all")
-    is_quick: bool = Field(False, description="true where --quick has been applied")
+    overrides: tuple[str, ...] = Field(
+        (), strict=False, description="key=value, laid over all", json_schema_extra=WRITTEN
+    )
+    is_quick: bool = Field(
+        False, description="true where --quick has been applied", json_schema_extra=WRITTEN
+    )
     cells: tuple[dict[str, Any], ...] = Field(
-        (), strict=False, description="written into a study's folder for readers; not read back"
+        (),
+        strict=False,
+        description="of a study's folder; not read back",
+        json_schema_extra=WRITTEN,
     )
 
     @field_validator("common")
