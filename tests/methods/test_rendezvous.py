@@ -79,6 +79,7 @@ def test_a_visit_makes_up_for_the_slots_since_the_last_one() -> None:
         for rounds, steps in ((1, 2), (2, 2), (3, 4), (4, 4)):
             x = play_on(fleet, method, rounds)["model"][0, 0]
             assert x == pytest.approx(1 - 0.9**steps, rel=1e-5)
+        assert play_on(fleet, method, 4)["trained"] == 2 + 2
 
 
 def test_similarity_is_the_cosine_of_class_shares() -> None:
@@ -127,7 +128,7 @@ def test_a_model_waits_for_links_and_takes_the_earliest_route() -> None:
         assert (state["at"].tolist(), state["here"].tolist()) == ([5, 0, 4], [False, False, True])
         for t in range(1, 4):
             state = method.round(state, fleet.at(t))
-    assert (state["seen"][0, 5], state["seen"][1, 0]) == (3, 1)  # slots of the visits
+    assert (state["visited"][0, 5], state["visited"][1, 0]) == (3, 1)  # slots
 
 
 def test_a_model_stays_where_the_way_is_long() -> None:
@@ -143,41 +144,93 @@ def test_a_model_stays_where_the_way_is_long() -> None:
     assert left_in == 15 - 10
 
 
+def test_a_long_way_counts_less_and_a_visit_long_ago_more() -> None:
+    """Satellite 2 is 2 slots away from satellite 0, and satellite 5 4 slots."""
+    world = planned(
+        (0, 2, 700.0, 800.0), (0, 5, 1300.0, 1400.0), links="physical", isl="line-of-sight"
+    )
+    method = Rendezvous(epochs=1, every=1, similarity=False)
+    for age_2, age_5, expected in ((4, 4, 2), (2, 5, 5), (3, 5, 2), (2, 99, 5), (5, 99, 2)):
+        with fleet_of(world) as fleet:
+            state, now = method.start(fleet), fleet.at(0)
+            state["at"][1:] = 3, 4
+            state["visited"][0, [2, 5]] = -age_2, -age_5
+            method._send(0, state, now)
+        assert (
+            state["at"][0] == expected
+        )  # 99 counts as 6, one tour: 6 / 4 beats 2 / 2 and 5 / 2 not
+
+
 def test_a_model_is_lost_with_its_satellite_and_its_orbit_starts_another() -> None:
     """From what was left at the first free satellite, without momentum, and at once."""
     method = Rendezvous(epochs=1, every=1)
     world = small_world(ALWAYS, events=[{"round": 2, "kind": "leave", "satellite": 1}])
     with fleet_of(world) as fleet:
         state = method.start(fleet)
-        state["at"][0], state["here"][0], state["model"][0] = 1, True, 7.0
+        state["at"][0], state["here"][0], state["model"][0], state["momentum"][0] = (
+            1,
+            True,
+            7.0,
+            1.0,
+        )
         state["left"][0], state["left_trained"][0] = 3.0, 5.0
         after = {name: array.copy() for name, array in state.items()}
         method._replace_lost(after, fleet.at(2))
         assert (after["at"][0], after["here"][0], after["trained"][0]) == (0, True, 5.0)
         assert set(after["model"][0]) == {3.0}
+        assert not after["momentum"][0].any()
         assert after["last"][0] == 1
         method._replace_lost(state, fleet.at(1))  # not lost yet
         assert set(state["model"][0]) == {7.0}
 
 
+def test_what_was_sent_before_a_loss_is_not_taken_for_the_model_that_replaced_it() -> None:
+    """A model is under way to satellite 5, which is lost and back before it arrives in slot 4."""
+    events = [
+        {"round": 1, "kind": "leave", "satellite": 5},
+        {"round": 2, "kind": "join", "satellite": 5},
+    ]
+    world = planned((0, 5, 1250.0, 1300.0), links="physical", isl="line-of-sight", events=events)
+    method = Rendezvous(epochs=1, every=1)
+    with fleet_of(world) as fleet:
+        state = method.start(fleet)
+        for t in range(4):
+            state = method.round(state, fleet.at(t))
+            if t == 0:
+                assert state["at"][0] == 5
+        newest = state["model"][0].copy()
+        method._receive(state, fleet.at(4))
+        assert (state["at"][0], state["here"][0]) == (5, True)
+        np.testing.assert_array_equal(state["model"][0], newest)
+
+
+def test_satellites_without_samples_are_passed_by() -> None:
+    method = Rendezvous(epochs=1, every=1)
+    with quadratic_fleet([1] * 3, [[0.0]] * 3, samples=[1, 0, 1]) as fleet:
+        state = play_on(fleet, method, 6)
+    assert state["visited"][0, 1] < 0 < min(state["visited"][0, [0, 2]])
+
+
 def test_a_move_costs_model_and_momentum_and_a_copy_to_the_first_of_the_orbit() -> None:
     world = small_world(ALWAYS)
-    last = snapshots(Rendezvous(epochs=1, every=1), world)[-1]
-    ledger, model = last.world["ledger"], 4 * world.spec.layout.size
-    # Three models in each of four slots, all at the first satellites of their orbits in slot 0.
-    total = ledger["isl_bytes"] + ledger["unlinked_bytes"]
-    copies = total / model - 4 * 3 * 2
-    assert copies == int(copies)
-    assert 0 < copies <= 3 * 3
+    steps = snapshots(Rendezvous(epochs=1, every=1), world)
+    ledger, model = steps[-1].world["ledger"], 4 * world.spec.layout.size
+    # Four slots; models train in each at where the one before has sent them, first at home.
+    visits = [step.state["at"] for step in steps[:4]]
+    copies = sum(int((at % 2 == 1).sum()) for at in visits)  # firsts of orbits have even numbers
+    assert ledger["isl_bytes"] + ledger["unlinked_bytes"] == (4 * 3 * 2 + copies) * model
+    assert copies > 0
     assert ledger["to_ground_bytes"] == ledger["from_ground_bytes"] == 0
 
 
 def test_what_a_lost_first_satellite_knew_is_lost_with_it() -> None:
-    """The next one of the orbit has what was left there, and nothing of the others."""
-    world = small_world(ALWAYS, events=[{"round": 3, "kind": "leave", "satellite": 0}])
-    before, after = (snapshots(Rendezvous(epochs=1, every=1), world)[t].state for t in (3, 4))
-    assert before["known_by"][1] in (-1, 0)
-    np.testing.assert_array_equal(after["orbit"][0], after["left"][1])
+    """The next one of the orbit has what was left there, and no more than was sent to itself."""
+    event = {"round": 6, "kind": "leave", "satellite": 0}
+    world = small_world(np.ones((8, 3), dtype=bool), satellites_per_plane=3, events=[event])
+    before, after = (snapshots(Rendezvous(epochs=1, every=1), world)[t].state for t in (6, 7))
+    assert set(before["known_by"][1:3]) == {0}
+    assert after["left_trained"][1] > 0
+    np.testing.assert_allclose(after["orbit"][0], after["left"][1], rtol=1e-6)
 
 
 def test_two_models_of_an_orbit_start_at_two_satellites() -> None:

@@ -109,7 +109,7 @@ class FedNova(FedAvg):
             if now.fleet.layout.buffers:
                 anchor = with_statistics(now, anchor, mean_by_samples(now, orbit, start, trained))
             if a:
-                length = np.array([a])
+                length = np.array([now.rate * a])
                 moved = now.fleet.momentum.moved(orbit, LENGTH, np.zeros_like(length), length)
                 total += float(moved[0])
             trained_samples = max(trained_samples, int(samples[steps > 0].sum()))
@@ -117,7 +117,7 @@ class FedNova(FedAvg):
 
         work = self.work(orbit, now)
         y = yield from train_orbit(now, orbit, w, work, rule=rule, combine=combine)
-        return y, now.rate * total, trained_samples
+        return y, total, trained_samples
 
     def _effective_steps(self, steps: int, now: Now) -> float:
         """Return a(tau); refuse a pull so strong that the model swings beyond its start."""

@@ -10,20 +10,21 @@ and meets at each the model that the last visitor has left there.
     v_k, m_k     model that was left at satellite k, and the slots in it; m_k = 0: none yet
     d            slots since the model trained last, `every` or more
     s_ok         similarity of orbit o and satellite k: the cosine of their shares of classes
-    a_k, r_k     slots since the model was at k, and until it could be there by the earliest route
+    a_k          slots since the model was at k, at most `every` times the number of satellites
+    r_k          slots until it could be there by the earliest route
 
     (1)  at satellite k:  x <- v_k + c (x - v_k),  m <- m_k + c (m - m_k),  c = m / (m + m_k)
     (2)  y = LocalSGD of F_k from x, d `epochs` epochs (d at most 10)
     (3)  u <- momentum u + (y - x),  x <- x + u,  m <- m + d;  v_k <- x,  m_k <- m
     (4)  x, u and m go to the satellite of the largest s_ok a_k / max(r_k, every), by the earliest
-         route; to none that has a model, or that one is sent to, and within 10 slots
+         route; within 10 slots, to none that has a model, is sent one, or has no samples
     (5)  v_k goes to the first active satellite of the orbit of k by the earliest route; an orbit
          uses the mean of the newest v that this one has of each of its satellites
 
 A model that trains at one place after the other (cyclical weight transfer, Chang et al. 2018)
 forgets. (1) prevents it, since what was left behind was trained elsewhere as well: it is the mean
 of models of the same age, favours the more trained one, and keeps newcomers from pulling others
-back. This is gossip averaging (Boyd et al. 2006) of which only the receiver goes on. With as few
+back. This is gossip averaging (Boyd et al. 2006) of which only the receiver continues. With as few
 models as orbits, each takes more steps one after the other, for the same effort, than one model per
 satellite would. (4) spans data on which one model is best and data on which each orbit is best
 alone: where classes are the same everywhere models go where they are soonest, and where orbits have
@@ -33,11 +34,13 @@ et al. 2020), which has to travel: left at the satellites it would be too old.
 It is meant for `training.calibrate`, with which satellites of different classes agree on
 P(image | class), and for `training.augment` and `training.running_mean`; it runs without.
 
-Positions are known in advance, and counts of classes as they are to FedOrbit. Routes lead over
-stations as well, and over links within orbits where these are assumed; with ideal links every
-satellite is reached at once. A model is lost with the satellite that has it, or that it is sent to:
-its orbit starts another from what its first free satellite has. Routes are those as flown, and know
-of losses to come.
+Positions are known in advance, and counts of classes as they are to FedOrbit. Where models are and how
+long they have trained follows from these, so that all satellites know it without a message; so they
+know of a loss. Routes lead over stations as well, and over links within orbits where these are
+assumed; with ideal links every satellite is reached at once. A model is lost with the satellite
+that has it, or that it is sent to: its orbit starts another from what its first free satellite has.
+Routes are those as flown, and know of losses to come; they are those of one model, so that over slow
+links x and u together may take longer.
 """
 
 from typing import Any, ClassVar
@@ -79,11 +82,11 @@ class Rendezvous(Method):
             "last": np.full(len(at), -self.every),  # slot of the last visit
             "at": at,  # where a model is, or is sent to; -1: lost, with all of its orbit
             "here": np.ones(len(at), dtype=np.bool_),
-            "seen": np.full((len(at), satellites), -satellites),  # slots of visits
+            "visited": np.full((len(at), satellites), -self.every * satellites),  # slots
             "left": np.tile(w, (satellites, 1)),
             "left_trained": np.zeros(satellites),
             "known": np.tile(w, (satellites, 1)),  # what the first of an orbit has of the others
-            "known_of": np.full(satellites, -1),  # slots of these
+            "known_slot": np.full(satellites, -1),  # slots of these
             "known_by": np.full(satellites, -1),  # satellites that have these
             "orbit": np.tile(w, (fleet.orbits, 1)),
         }
@@ -104,18 +107,18 @@ class Rendezvous(Method):
 
     def _receive(self, after: State, now: Now) -> None:
         """Take models that have arrived to be trained (4), and those that orbits use (5)."""
-        for k in now.satellites:
-            for mail in now.inbox(k):
-                if "slot" in mail.about:
-                    j, slot = mail.source, int(mail.about["slot"])
-                    if after["known_by"][j] != k or slot > after["known_of"][j]:
-                        after["known"][j] = mail.payload
-                        after["known_of"][j], after["known_by"][j] = slot, k
-                    continue
+        firsts = {now.orbits.satellites(orbit)[0] for orbit in now.orbits.active}
+        for k, mail in ((k, mail) for k in now.satellites for mail in now.inbox(k)):
+            if "model" in mail.about:
                 i = int(mail.about["model"])
-                if after["at"][i] == k and not after["here"][i]:
+                if after["at"][i] == k and after["last"][i] == mail.sent:
                     after["model"][i], after["momentum"][i] = np.split(mail.payload, 2)
                     after["here"][i] = True
+            elif k in firsts:
+                j = mail.source
+                if after["known_by"][j] != k or mail.sent > after["known_slot"][j]:
+                    after["known"][j] = mail.payload
+                    after["known_slot"][j], after["known_by"][j] = mail.sent, k
 
     def _replace_lost(self, after: State, now: Now) -> None:
         """Start a model anew where the one before is lost."""
@@ -140,19 +143,20 @@ class Rendezvous(Method):
                 m[i] += (1 - c) * (m_k - m[i])
             jobs.append(now.job(k, x.copy(), epochs=self.epochs * slots[i], purpose=i))
         for i, job, trained in zip(due, jobs, now.train(jobs), strict=True):
+            k = job.satellite
+            after["visited"][i, k] = now.t
             if trained.steps:
                 moved = trained.model + np.float32(self.momentum) * after["momentum"][i]
                 after["model"][i] = with_statistics(now, moved, trained.model)
                 after["momentum"][i] = after["model"][i] - job.start
                 after["trained"][i] += slots[i]
-            k = job.satellite
-            after["left"][k], after["left_trained"][k] = after["model"][i], after["trained"][i]
-            after["last"][i] = after["seen"][i, k] = now.t
+                after["left"][k], after["left_trained"][k] = after["model"][i], after["trained"][i]
+            after["last"][i] = now.t
         return due
 
     def _send(self, i: int, after: State, now: Now) -> None:
         """Send a model on (4), and a copy to the first satellite of the orbit it is in (5)."""
-        ideal, k, here = now.fleet.links == "ideal", int(after["at"][i]), np.array(now.satellites)
+        ideal, k, active = now.fleet.links == "ideal", int(after["at"][i]), np.array(now.satellites)
         ways = None if ideal else now.ways(k)
 
         def send(j: int, vector: Vector, **about: Any) -> bool:
@@ -161,14 +165,16 @@ class Rendezvous(Method):
 
         first = now.orbits.satellites(int(now.fleet.orbit_of_satellite[k]))[0]
         if k != first:
-            send(first, after["left"][k], slot=now.t)
-        slots = ways.arrival_s[here] / now.fleet.round_s - now.t if ways else np.zeros(len(here))
-        worth = (now.t + 1 - after["seen"][i, here]) / np.maximum(np.ceil(slots), self.every)
+            send(first, after["left"][k])
+        slots = ways.arrival_s[active] / now.fleet.round_s - now.t if ways else np.zeros(len(active))
+        age = np.minimum(now.t - after["visited"][i, active], self.every * now.fleet.satellites)
+        worth = age / np.maximum(np.floor(slots), self.every)
         if self.similarity:
             mine = now.orbits.class_counts[i // self.per_orbit]
-            worth *= similarities(mine, now.class_counts[here])
-        worth[np.isin(here, after["at"]) | (slots > MOST_SLOTS)] = 0
-        j = int(here[np.argmax(worth)])
+            worth *= similarities(mine, now.class_counts[active])
+        taken = np.isin(active, after["at"]) | (now.samples[active] == 0)
+        worth[taken | (slots > MOST_SLOTS)] = 0
+        j = int(active[np.argmax(worth)])
         load = np.concatenate((after["model"][i], after["momentum"][i]))
         if worth.max() > 0 and send(j, load, model=i):
             after["at"][i], after["here"][i] = j, False
