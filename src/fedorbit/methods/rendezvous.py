@@ -34,13 +34,13 @@ et al. 2020), which has to travel: left at the satellites it would be too old.
 It is meant for `training.calibrate`, with which satellites of different classes agree on
 P(image | class), and for `training.augment` and `training.running_mean`; it runs without.
 
-Positions are known in advance, and counts of classes as they are to FedOrbit. Where models are and how
-long they have trained follows from these, so that all satellites know it without a message; so they
-know of a loss. Routes lead over stations as well, and over links within orbits where these are
+Positions are known in advance, and counts of classes as they are to FedOrbit. Where models are and
+how long they have trained follows from these, so that all satellites know it without a message; so
+they know of a loss. Routes lead over stations as well, and over links within orbits where these are
 assumed; with ideal links every satellite is reached at once. A model is lost with the satellite
 that has it, or that it is sent to: its orbit starts another from what its first free satellite has.
-Routes are those as flown, and know of losses to come; they are those of one model, so that over slow
-links x and u together may take longer.
+Routes are those as flown, and know of losses to come; they are those of one model, so that over
+slow links x and u together may take longer.
 """
 
 from typing import Any, ClassVar
@@ -108,7 +108,7 @@ class Rendezvous(Method):
     def _receive(self, after: State, now: Now) -> None:
         """Take models that have arrived to be trained (4), and those that orbits use (5)."""
         firsts = {now.orbits.satellites(orbit)[0] for orbit in now.orbits.active}
-        for k, mail in ((k, mail) for k in now.satellites for mail in now.inbox(k)):
+        for k, mail in [(node, mail) for node in now.satellites for mail in now.inbox(node)]:
             if "model" in mail.about:
                 i = int(mail.about["model"])
                 if after["at"][i] == k and after["last"][i] == mail.sent:
@@ -166,7 +166,8 @@ class Rendezvous(Method):
         first = now.orbits.satellites(int(now.fleet.orbit_of_satellite[k]))[0]
         if k != first:
             send(first, after["left"][k])
-        slots = ways.arrival_s[active] / now.fleet.round_s - now.t if ways else np.zeros(len(active))
+        arrival_s = ways.arrival_s[active] if ways else now.t * now.fleet.round_s
+        slots = arrival_s / now.fleet.round_s - now.t
         age = np.minimum(now.t - after["visited"][i, active], self.every * now.fleet.satellites)
         worth = age / np.maximum(np.floor(slots), self.every)
         if self.similarity:
