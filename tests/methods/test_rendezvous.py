@@ -161,6 +161,22 @@ def test_a_long_way_counts_less_and_a_visit_long_ago_more() -> None:
         )  # 99 counts as 6, one tour: 6 / 4 beats 2 / 2 and 5 / 2 not
 
 
+def test_satellites_that_no_model_visits_attract_all() -> None:
+    """As above, after 99 slots without any, which counts more than 5 / 2."""
+    world = planned(
+        (0, 2, 700.0, 800.0), (0, 5, 1300.0, 1400.0), links="physical", isl="line-of-sight"
+    )
+    method = Rendezvous(epochs=1, every=1, similarity=False)
+    for age_of_others, expected in ((3, 2), (99, 5)):
+        with fleet_of(world) as fleet:
+            state, now = method.start(fleet), fleet.at(0)
+            state["at"][1:] = 3, 4
+            state["visited"][:, 2] = -5
+            state["visited"][:, 5] = [-99, -age_of_others, -99]
+            method._send(0, state, now)
+        assert state["at"][0] == expected
+
+
 def test_a_model_is_lost_with_its_satellite_and_its_orbit_starts_another() -> None:
     """From what was left at the first free satellite, without momentum, and at once."""
     method = Rendezvous(epochs=1, every=1)

@@ -10,7 +10,8 @@ and meets at each the model that the last visitor has left there.
     v_k, m_k     model that was left at satellite k, and the slots in it; m_k = 0: none yet
     d            slots since the model trained last, `every` or more
     s_ok         similarity of orbit o and satellite k: the cosine of their shares of classes
-    a_k          slots since the model was at k, at most `every` times the number of satellites
+    a_k          slots since the model was at k, at most `every` times the number of satellites;
+                 slots since any model was there, if these are more
     r_k          slots until it could be there by the earliest route
 
     (1)  at satellite k:  x <- v_k + c (x - v_k),  m <- m_k + c (m - m_k),  c = m / (m + m_k)
@@ -168,8 +169,10 @@ class Rendezvous(Method):
             send(first, after["left"][k])
         arrival_s = ways.arrival_s[active] if ways else now.t * now.fleet.round_s
         slots = arrival_s / now.fleet.round_s - now.t
-        age = np.minimum(now.t - after["visited"][i, active], self.every * now.fleet.satellites)
-        worth = age / np.maximum(np.floor(slots), self.every)
+        ages, tour = now.t - after["visited"][:, active], self.every * now.fleet.satellites
+        worth = np.maximum(np.minimum(ages[i], tour), ages.min(axis=0)) / np.maximum(
+            np.floor(slots), self.every
+        )
         if self.similarity:
             mine = now.orbits.class_counts[i // self.per_orbit]
             worth *= similarities(mine, now.class_counts[active])
