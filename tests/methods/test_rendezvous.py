@@ -161,20 +161,15 @@ def test_a_long_way_counts_less_and_a_visit_long_ago_more() -> None:
         )  # 99 counts as 6, one tour: 6 / 4 beats 2 / 2 and 5 / 2 not
 
 
-def test_satellites_that_no_model_visits_attract_all() -> None:
-    """As above, after 99 slots without any, which counts more than 5 / 2."""
-    world = planned(
-        (0, 2, 700.0, 800.0), (0, 5, 1300.0, 1400.0), links="physical", isl="line-of-sight"
-    )
-    method = Rendezvous(epochs=1, every=1, similarity=False)
-    for age_of_others, expected in ((3, 2), (99, 5)):
+def test_an_orbit_that_no_model_visits_starts_its_own_anew() -> None:
+    """After more than a tour of six slots, unless its model is there."""
+    method, world = Rendezvous(epochs=1, every=1), small_world(np.ones((9, 3), dtype=bool))
+    for at, visited, expected in ((4, 0, 0), (4, 1, 4), (1, 0, 1)):
         with fleet_of(world) as fleet:
-            state, now = method.start(fleet), fleet.at(0)
-            state["at"][1:] = 3, 4
-            state["visited"][:, 2] = -5
-            state["visited"][:, 5] = [-99, -age_of_others, -99]
-            method._send(0, state, now)
-        assert state["at"][0] == expected
+            state = method.start(fleet)
+            state["at"][:], state["visited"][:], state["visited"][:, :2] = [at, 2, 3], 6, visited
+            method._replace(state, fleet.at(7))
+        assert state["at"].tolist() == [expected, 2, 3]
 
 
 def test_a_model_is_lost_with_its_satellite_and_its_orbit_starts_another() -> None:
@@ -191,12 +186,12 @@ def test_a_model_is_lost_with_its_satellite_and_its_orbit_starts_another() -> No
         )
         state["left"][0], state["left_trained"][0] = 3.0, 5.0
         after = {name: array.copy() for name, array in state.items()}
-        method._replace_lost(after, fleet.at(2))
+        method._replace(after, fleet.at(2))
         assert (after["at"][0], after["here"][0], after["trained"][0]) == (0, True, 5.0)
         assert set(after["model"][0]) == {3.0}
         assert not after["momentum"][0].any()
         assert after["last"][0] == 1
-        method._replace_lost(state, fleet.at(1))  # not lost yet
+        method._replace(state, fleet.at(1))  # not lost yet
         assert set(state["model"][0]) == {7.0}
 
 

@@ -10,8 +10,7 @@ and meets at each the model that the last visitor has left there.
     v_k, m_k     model that was left at satellite k, and the slots in it; m_k = 0: none yet
     d            slots since the model trained last, `every` or more
     s_ok         similarity of orbit o and satellite k: the cosine of their shares of classes
-    a_k          slots since the model was at k, at most `every` times the number of satellites;
-                 slots since any model was there, if these are more
+    a_k          slots since the model was at k, at most a tour: `every` times the satellites
     r_k          slots until it could be there by the earliest route
 
     (1)  at satellite k:  x <- v_k + c (x - v_k),  m <- m_k + c (m - m_k),  c = m / (m + m_k)
@@ -40,6 +39,7 @@ how long they have trained follows from these, so that all satellites know it wi
 they know of a loss. Routes lead over stations as well, and over links within orbits where these are
 assumed; with ideal links every satellite is reached at once. A model is lost with the satellite
 that has it, or that it is sent to: its orbit starts another from what its first free satellite has.
+So it does if no model has been there for a tour, and its own, wherever it is, ends.
 Routes are those as flown, and know of losses to come; they are those of one model, so that over
 slow links x and u together may take longer.
 """
@@ -96,7 +96,7 @@ class Rendezvous(Method):
         """Receive models, train them, and send them on."""
         after = {name: array.copy() for name, array in state.items()}
         self._receive(after, now)
-        self._replace_lost(after, now)
+        self._replace(after, now)
         for i in self._train(after, now):
             self._send(i, after, now)
         for orbit in now.orbits.active:
@@ -121,14 +121,21 @@ class Rendezvous(Method):
                     after["known"][j] = mail.payload
                     after["known_slot"][j], after["known_by"][j] = mail.sent, k
 
-    def _replace_lost(self, after: State, now: Now) -> None:
-        """Start a model anew where the one before is lost."""
-        for i in np.flatnonzero(~np.isin(after["at"], now.satellites)).tolist():
+    def _replace(self, after: State, now: Now) -> None:
+        """Start a model anew that is lost, or whose orbit no model has visited for long."""
+        for i, k in enumerate(after["at"].tolist()):
             mates = now.orbits.satellites(i // self.per_orbit)
-            after["here"][i] = bool(mates)
-            after["at"][i] = k = min(mates, key=lambda k: (k in after["at"], k), default=-1)
-            after["model"][i], after["momentum"][i] = after["left"][k], 0
-            after["trained"][i], after["last"][i] = after["left_trained"][k], now.t - self.every
+            visited = after["visited"][:, mates].max(initial=-self._tour(now))
+            is_lonely = k not in mates and now.t - visited > self._tour(now)
+            if is_lonely or k not in now.satellites:
+                after["here"][i] = bool(mates)
+                after["at"][i] = k = min(mates, key=lambda k: (k in after["at"], k), default=-1)
+                after["model"][i], after["momentum"][i] = after["left"][k], 0
+                after["trained"][i], after["last"][i] = after["left_trained"][k], now.t - self.every
+
+    def _tour(self, now: Now) -> int:
+        """Return the slots in which a model could visit all satellites."""
+        return self.every * now.fleet.satellites
 
     def _train(self, after: State, now: Now) -> list[int]:
         """Average models with those left at their satellites, and train them (1 to 3)."""
@@ -169,10 +176,8 @@ class Rendezvous(Method):
             send(first, after["left"][k])
         arrival_s = ways.arrival_s[active] if ways else now.t * now.fleet.round_s
         slots = arrival_s / now.fleet.round_s - now.t
-        ages, tour = now.t - after["visited"][:, active], self.every * now.fleet.satellites
-        worth = np.maximum(np.minimum(ages[i], tour), ages.min(axis=0)) / np.maximum(
-            np.floor(slots), self.every
-        )
+        age = np.minimum(now.t - after["visited"][i, active], self._tour(now))
+        worth = age / np.maximum(np.floor(slots), self.every)
         if self.similarity:
             mine = now.orbits.class_counts[i // self.per_orbit]
             worth *= similarities(mine, now.class_counts[active])
