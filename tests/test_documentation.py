@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from fedorbit.cli.app import LaterCommand
 from fedorbit.cli.commands import command_line, execute
@@ -17,7 +18,10 @@ from fedorbit.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [
+    *(ROOT / n for n in ("README.md", "CONTRIBUTING.md", "examples/README.md")),
+    *sorted(DOCS.glob("*.md")),
+]
 EXECUTED = [DOCS / "quickstart.md", DOCS / "tutorial.md"]
 BLOCK = re.compile(
     r"(?:<!-- (?P<mark>[^>]*) -->\n)?```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n"
@@ -54,12 +58,22 @@ def test_commands_are_those_of_the_command_line(page: Path) -> None:
         assert not left, f"{page.name}: {line}"
 
 
+def draw_images(folder: Path) -> None:
+    """Write class folders of images, of two formats and sizes."""
+    for number, name in enumerate(("forest", "lake", "town")):
+        (folder / name).mkdir(parents=True)
+        for shade in range(40):
+            picture = Image.new("RGB", (40 + shade, 40), (80 * number, 5 * shade, 100))
+            picture.save(folder / name / f"{shade}.{'jpg' if shade % 2 else 'png'}")
+
+
 @pytest.mark.parametrize("page", EXECUTED, ids=lambda page: page.name)
 def test_a_page_runs_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a reader would do it, in an empty folder; smaller where a block's comment says so."""
+    """As a reader would do it, in a folder of images; smaller where a block's comment says so."""
     monkeypatch.chdir(tmp_path)
+    draw_images(tmp_path / "my_images")
     done = 0
     for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
         mark, text = block["mark"] or "", block["text"]
