@@ -16,7 +16,8 @@ methods = ["fedavg", "ditto", "fedorbit"]
 small = ["data.synthetic.samples=1000", "run.rounds=40", "training.batch=10", "training.rate=0.05"]
 results = {}
 for links in ("ideal", "causal", "physical"):
-    changes = [f"run.method={methods}", f"run.links={links}", *small]
+    isl = "line-of-sight" if links == "physical" else "assumed"
+    changes = [f"run.method={methods}", f"run.links={links}", f"network.isl={isl}", *small]
     results[links] = fo.run(fo.load_config("quickstart", changes), f"links/{links}")
 
 lines = ["| method | links | accuracy, % | spread | to ground, MB | without a link, MB |"]

@@ -15,6 +15,7 @@ from PIL import Image
 from fedorbit.cli.app import LaterCommand
 from fedorbit.cli.commands import command_line, execute
 from fedorbit.methods import METHODS
+from tests.simulation.test_golden import trains_alike
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -100,6 +101,28 @@ def test_a_page_runs_from_top_to_bottom(
                 assert execute(words) == 0, line
             done += 1
     assert done >= 5
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "onboard.md"], ids=lambda p: p.name)
+def test_transcripts_show_what_commands_print(page: Path, tmp_path: Path) -> None:
+    """All lines that are shown, in their order, in 80 columns."""
+    if not trains_alike("kernel"):
+        pytest.skip("this machine's rounding is not that of the one that made the golden records")
+    blocks = [b for b in BLOCK.finditer(page.read_text("utf-8")) if b["language"] == "console"]
+    sessions = [part for block in blocks for part in re.split(r"^\$ ", block["text"], flags=re.M)]
+    for session in filter(None, sessions):
+        command, *shown = session.replace("\\\n", " ").splitlines()
+        made = subprocess.run(
+            [sys.executable, "-m", "fedorbit", *words_of(command)],
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "80"},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        printed = iter([line.rstrip() for line in made.stdout.splitlines()])
+        for line in (line for line in shown if line.strip(" ⋮")):
+            assert line in printed, f"{page.name}: {command}: {line}"  # reads on from the last one
 
 
 @pytest.mark.parametrize(
