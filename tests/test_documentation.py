@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ from PIL import Image
 
 from fedorbit.cli.app import LaterCommand
 from fedorbit.cli.commands import command_line, execute
+from fedorbit.config import load_config
+from fedorbit.config.files import preset_names
 from fedorbit.methods import METHODS
+from fedorbit.studies import load_study
 from tests.simulation.test_golden import trains_alike
 
 ROOT = Path(__file__).parents[1]
@@ -57,6 +61,33 @@ def test_commands_are_those_of_the_command_line(page: Path) -> None:
         parser = group.make_parser(group.context_class(group))
         _, left, _ = parser.parse_args(words)  # raises for an unknown option
         assert not left, f"{page.name}: {line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_settings_of_commands_are_valid(page: Path) -> None:
+    for line in commands_of(page):
+        command, *words = words_of(line)
+        if command in ("run", "orbits") and "--resume" not in words:
+            preset = words[0] if words and words[0] in preset_names() else "quickstart"
+            load_config(preset, [after for word, after in pairwise(words) if word == "-o"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_settings_of_files_are_valid(page: Path, tmp_path: Path) -> None:
+    """Every TOML block as a file that extends a preset, or as a study, where it may be continued."""
+    file, study = tmp_path / "settings.toml", ""
+    for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if block["language"] != "toml" or block["title"]:
+            continue
+        if page.name == "studies.md":
+            study += block["text"]
+            file.write_text(study, encoding="utf-8")
+            load_study(file)
+        else:
+            is_whole = block["text"].startswith("extends")
+            start = "" if is_whole else 'extends = "quickstart"\n'
+            file.write_text(start + block["text"], encoding="utf-8")
+            load_config(file)
 
 
 def draw_images(folder: Path) -> None:
