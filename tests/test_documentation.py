@@ -30,7 +30,8 @@ PAGES = [
     *sorted(DOCS.glob("*.md")),
 ]
 EXECUTED = [
-    DOCS / f"{name}.md" for name in ("quickstart", "tutorial", "python", "report", "trained-models")
+    DOCS / f"{name}.md"
+    for name in ("quickstart", "tutorial", "constellations", "python", "report", "trained-models")
 ]
 BLOCK = re.compile(
     r"(?:<!-- (?P<mark>[^>]*) -->\n)?```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n"
@@ -135,7 +136,7 @@ def test_a_page_runs_from_top_to_bottom(
         for line in text.strip().splitlines():
             words = words_of(line)
             words += smaller if words[0] in ("run", "study") else []
-            if target := re.search(r"> (\S+)$", line):
+            if target := re.search(r"> (\S+)\s*(?:#.*)?$", line):
                 made = subprocess.run(
                     [sys.executable, "-m", "fedorbit", *words], check=True, capture_output=True
                 )
