@@ -99,6 +99,25 @@ def test_settings_of_files_are_valid(page: Path, tmp_path: Path) -> None:
             load_config(file)
 
 
+@pytest.mark.parametrize(
+    "page", [page for page in DOCS.glob("*.md") if page not in EXECUTED], ids=lambda page: page.name
+)
+def test_blocks_are_run_or_say_why_not(page: Path) -> None:
+    """Transcripts and settings have tests of their own; a part of a file is what stands there."""
+    for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if block["language"] not in ("", "sh", "python"):
+            continue
+        mark = block["mark"] or ""
+        assert mark.startswith("not run in the test: "), f"{page.name}:\n{block['text']}"
+        for name in re.findall(r"(?:tests|examples)/[\w/.]+", mark):
+            assert (ROOT / name).exists(), f"{page.name}: {mark}"
+        if source := re.search(r"a part of (\S+)", mark):
+            lines = (ROOT / source[1]).read_text(encoding="utf-8").splitlines()
+            there = [line.strip() for line in lines]
+            for line in block["text"].splitlines():
+                assert line.strip() in there, f"{page.name}: {line} is not in {source[1]}"
+
+
 def draw_images(folder: Path) -> None:
     """Write class folders of images, of two formats and sizes."""
     for number, name in enumerate(("forest", "lake", "town")):
