@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 import fedorbit as fo
 
 small = ["data.synthetic.samples=1000", "run.rounds=60", "training.batch=10", "training.rate=0.05"]
-changes = ['run.method=["fedavg", "fedorbit"]', "run.links=causal", *small]
+changes = ['run.method=["fedavg", "fedorbit"]', "run.links=causal", "network.isl=assumed", *small]
 fo.run(fo.load_config("quickstart", changes), "pandas-run")
 
 table = fo.load_run("pandas-run").to_pandas()  # one row per method and evaluated round

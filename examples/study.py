@@ -16,6 +16,7 @@ base = "quickstart"
 [settings]
 run.rounds = 40
 run.links = "causal"
+network.isl = "assumed"
 data.synthetic.samples = 1000
 training = { batch = 10, rate = 0.05 }
 

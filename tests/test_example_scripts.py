@@ -26,7 +26,7 @@ def run(folder: Path, *arguments: str | Path) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
     return done.stdout
 
 
