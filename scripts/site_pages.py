@@ -6,6 +6,7 @@ outside docs/ lead to these pages.
 """
 
 import inspect
+import json
 import re
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-from site_reference import commands, configuration, escaped, settings, table
+from site_reference import commands, configuration, escaped, settings
 
 import fedorbit
 from fedorbit.methods import METHODS
@@ -25,6 +26,7 @@ ROOT_PAGES = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
 }
+INDEX = "examples/README.md"
 LANGUAGES = {".py": "python", ".toml": "toml"}
 
 
@@ -62,7 +64,7 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
 
     def link(found: re.Match[str]) -> str:
         text, target = found[1], found[2]
-        if name := re.fullmatch(r"(?:\.\./)*examples(?:/([\w.]*))?", target):
+        if name := re.fullmatch(r"(?:\.\./)*examples/(?:README.md|([\w.]+))?", target):
             return f"[{text}]({up}examples.md{'#' + anchor(name[1]) if name[1] else ''})"
         name_of_page, hash_sign, place = target.partition("#")
         path = (folder / name_of_page).resolve()
@@ -140,19 +142,24 @@ def home_of(name: str, home: str) -> str:
 
 
 def examples() -> str:
-    """Return the page of all examples with their source."""
-    paths = [p for p in sorted((ROOT / "examples").iterdir()) if p.suffix in LANGUAGES]
-    texts = {p.name: p.read_text(encoding="utf-8").strip() for p in paths}
-    index = [
-        [f"[{name}](#{anchor(name)})", escaped(text.splitlines()[0].strip('"# '))]
-        for name, text in texts.items()
-    ]
-    parts = [
-        "# Examples",
-        "Whole programs and configurations from the folder `examples`, each run by the tests.",
-        table(["example", "what it shows"], index),
-    ]
-    for name, text in texts.items():
-        parts.append(f"## {name} {{ #{anchor(name)} }}")
-        parts.append(f"```{LANGUAGES[Path(name).suffix]}\n{text}\n```")
+    """Return the page of all examples: their index, examples/README.md, and their source."""
+    folder = ROOT / "examples"
+    index = re.sub(r"\]\(([\w.]+)\)", lambda found: f"](#{anchor(found[1])})", read(INDEX))
+    parts = [index.strip()]
+    for path in sorted(p for p in folder.iterdir() if p.suffix in (*LANGUAGES, ".ipynb")):
+        parts.append(f"## {path.name} {{ #{anchor(path.name)} }}")
+        text = path.read_text(encoding="utf-8").strip()
+        if path.suffix == ".ipynb":
+            parts += notebook_cells(text)
+        else:
+            parts.append(f"```{LANGUAGES[path.suffix]}\n{text}\n```")
     return "\n\n".join(parts)
+
+
+def notebook_cells(text: str) -> list[str]:
+    """Return the cells of a notebook as Markdown, its headings two levels lower."""
+    sources = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]]
+    return [
+        f"```python\n{source}\n```" if kind == "code" else re.sub(r"(?m)^#", "###", source)
+        for kind, source in sources
+    ]

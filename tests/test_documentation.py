@@ -3,22 +3,36 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from fedorbit.cli.app import LaterCommand
 from fedorbit.cli.commands import command_line, execute
-from fedorbit.methods import METHODS
+from fedorbit.config import load_config
+from fedorbit.config.files import preset_names
+from fedorbit.methods import METHODS, make_method
+from fedorbit.studies import load_study
+from fedorbit.user_code import allow_code
+from tests.simulation.test_golden import trains_alike
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
-EXECUTED = [DOCS / "quickstart.md", DOCS / "tutorial.md"]
+PAGES = [
+    *(ROOT / n for n in ("README.md", "CONTRIBUTING.md", "examples/README.md")),
+    *sorted(DOCS.glob("*.md")),
+]
+EXECUTED = [
+    DOCS / f"{name}.md"
+    for name in ("quickstart", "tutorial", "constellations", "python", "report", "trained-models")
+]
 BLOCK = re.compile(
     r"(?:<!-- (?P<mark>[^>]*) -->\n)?```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n"
     r"(?P<text>.*?)```",
@@ -54,14 +68,78 @@ def test_commands_are_those_of_the_command_line(page: Path) -> None:
         assert not left, f"{page.name}: {line}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_settings_of_commands_are_valid(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    allow_code("distillation")
+    for line in commands_of(page):
+        command, *words = words_of(line)
+        if command in ("run", "orbits") and "--resume" not in words:
+            preset = words[0] if words and words[0] in preset_names() else "quickstart"
+            given = [after for word, after in pairwise(words) if word == "-o"]
+            for name, parameters in load_config(preset, given).methods.items():
+                make_method(name, parameters)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_settings_of_files_are_valid(page: Path, tmp_path: Path) -> None:
+    """Every TOML block as a file that extends a preset, or as a study, where it may be continued."""
+    file, study = tmp_path / "settings.toml", ""
+    for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if block["language"] != "toml" or block["title"]:
+            continue
+        if page.name == "studies.md":
+            study += block["text"]
+            file.write_text(study, encoding="utf-8")
+            load_study(file)
+        else:
+            is_whole = block["text"].startswith("extends")
+            start = "" if is_whole else 'extends = "quickstart"\n'
+            file.write_text(start + block["text"], encoding="utf-8")
+            load_config(file)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in DOCS.glob("*.md") if page not in EXECUTED], ids=lambda page: page.name
+)
+def test_blocks_are_run_or_say_why_not(page: Path) -> None:
+    """Transcripts and settings have tests of their own; a part of a file is what stands there."""
+    for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if block["language"] not in ("", "sh", "python"):
+            continue
+        mark = block["mark"] or ""
+        assert mark.startswith("not run in the test: "), f"{page.name}:\n{block['text']}"
+        for name in re.findall(r"(?:tests|examples)/[\w/.]+", mark):
+            assert (ROOT / name).exists(), f"{page.name}: {mark}"
+        if source := re.search(r"a part of (\S+)", mark):
+            lines = (ROOT / source[1]).read_text(encoding="utf-8").splitlines()
+            there = [line.strip() for line in lines]
+            for line in block["text"].splitlines():
+                assert line.strip() in there, f"{page.name}: {line} is not in {source[1]}"
+
+
+def draw_images(folder: Path) -> None:
+    """Write class folders of images, of two formats and sizes."""
+    for number, name in enumerate(("forest", "lake", "town")):
+        (folder / name).mkdir(parents=True)
+        for shade in range(40):
+            picture = Image.new("RGB", (40 + shade, 40), (80 * number, 5 * shade, 100))
+            picture.save(folder / name / f"{shade}.{'jpg' if shade % 2 else 'png'}")
+
+
 @pytest.mark.parametrize("page", EXECUTED, ids=lambda page: page.name)
 def test_a_page_runs_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a reader would do it, in an empty folder; smaller where a block's comment says so."""
+    """As a reader would do it, in a folder of images; smaller where a block's comment says so."""
     monkeypatch.chdir(tmp_path)
-    done = 0
-    for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+    draw_images(tmp_path / "my_images")
+    draw_images(tmp_path / "scenes")
+    shutil.copy(tmp_path / "scenes" / "lake" / "1.jpg", tmp_path / "scene.jpg")
+    done, content = 0, page.read_text(encoding="utf-8")
+    for line in re.findall(r"^<!-- first in the test: (.*) -->$", content, re.MULTILINE):
+        assert execute(words_of(line)) == 0, line
+    for block in BLOCK.finditer(content):
         mark, text = block["mark"] or "", block["text"]
         if block["title"]:
             (tmp_path / block["title"]).write_text(text, encoding="utf-8")
@@ -69,15 +147,15 @@ def test_a_page_runs_from_top_to_bottom(
             continue
         smaller = shlex.split(mark.partition(": ")[2])
         if block["language"] == "python":
-            for setting in smaller[1::2]:
-                text = text.replace('"]', f'", "{setting}"]', 1)
+            settings = "".join(f", {setting!r}" for setting in smaller[1::2])
+            text = text.replace('"]', f'"{settings}]', 1)
             subprocess.run([sys.executable, "-c", text], check=True)
             done += 1
             continue
         for line in text.strip().splitlines():
             words = words_of(line)
             words += smaller if words[0] in ("run", "study") else []
-            if target := re.search(r"> (\S+)$", line):
+            if target := re.search(r"> (\S+)\s*(?:#.*)?$", line):
                 made = subprocess.run(
                     [sys.executable, "-m", "fedorbit", *words], check=True, capture_output=True
                 )
@@ -85,7 +163,29 @@ def test_a_page_runs_from_top_to_bottom(
             else:
                 assert execute(words) == 0, line
             done += 1
-    assert done >= 5
+    assert done
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "onboard.md"], ids=lambda p: p.name)
+def test_transcripts_show_what_commands_print(page: Path, tmp_path: Path) -> None:
+    """All lines that are shown, in their order, in 80 columns."""
+    if not trains_alike("kernel"):
+        pytest.skip("this machine's rounding is not that of the one that made the golden records")
+    blocks = [b for b in BLOCK.finditer(page.read_text("utf-8")) if b["language"] == "console"]
+    sessions = [part for block in blocks for part in re.split(r"^\$ ", block["text"], flags=re.M)]
+    for session in filter(None, sessions):
+        command, *shown = session.replace("\\\n", " ").splitlines()
+        made = subprocess.run(
+            [sys.executable, "-m", "fedorbit", *words_of(command)],
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "80"},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        printed = iter([line.rstrip() for line in made.stdout.splitlines()])
+        for line in (line for line in shown if line.strip(" ⋮")):
+            assert line in printed, f"{page.name}: {command}: {line}"  # reads on from the last one
 
 
 @pytest.mark.parametrize(
