@@ -270,8 +270,7 @@ def _print_unchanged(records: Mapping[str, Sequence[Record]]) -> None:
         stdout.print(
             f"No model in use has changed since the first round: {', '.join(still)}. Training and "
             "contacts take time; set run.rounds higher (`fedorbit orbits` shows when orbits are in "
-            "view)",
-            soft_wrap=True,
+            "view)"
         )
 
 
