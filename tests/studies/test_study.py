@@ -336,7 +336,7 @@ SIZES = {
     "own": (15 * 3 * 2 * 3, 15 * 2),
     "own-ablation": (10 * 2 * 3, 10 * 2),
     # Values beside the defaults: momentum 3, every 3, mates 3, epochs 2; and one run with all defaults
-    "own-links": (3 * 2 * 2 * 3, 3 * 2 * 2),
+    "own-links": (2 * 2 * 2 * 3, 2 * 2 * 2),
     "own-sensitivity": ((3 + 3 + 2 + 2 + 1) * 2 * 3, (1 + 1 + 2 + 2 + 1) * 2),
     "paper-eurosat": (12 * 2 * 3, 12 * 2),
     "paper-resisc45": (12 * 2 * 3, 12 * 2),
