@@ -7,7 +7,7 @@ import typer
 
 from fedorbit.cli.models import Method, Orbit, Satellite, card_of, described, loaded
 from fedorbit.cli.options import AllowCode, AsJson
-from fedorbit.cli.output import print_json, stdout
+from fedorbit.cli.output import print_json, stderr, stdout
 
 
 def export(
@@ -38,7 +38,8 @@ def export(
     from fedorbit.simulation.model_files import save_model
 
     model = loaded(run, orbit, satellite, method, allow_code)
-    save_model(model, to)
+    with stderr.status(f"Writing {to}"):  # ONNX takes some seconds; silent without a terminal
+        save_model(model, to)
     if as_json:
         print_json({"file": str(to), "bytes": to.stat().st_size, "model": card_of(model)})
         return
