@@ -334,3 +334,10 @@ def test_a_study_of_real_satellites_can_be_looked_at_and_resumed(tmp_path: Path)
     summary.unlink()
     assert [s.state for s in status(study, out)] == ["interrupted"]
     assert [s.state for s in run(study, out)] == ["done"]
+
+
+def test_a_failure_without_its_sentence_is_called_damaged(tmp_path: Path) -> None:
+    write_failure(tmp_path, "run", "no images")
+    assert read_failure(tmp_path, "run") == "no images"
+    (tmp_path / ".study" / "run.failure.json").write_text('{"terror": "no images"}')
+    assert "run.failure.json is damaged" in str(read_failure(tmp_path, "run"))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from fedorbit import locks
 from fedorbit.config import Config
@@ -23,7 +24,16 @@ from fedorbit.simulation.runs import differing_keys, with_backend_of
 from fedorbit.studies.grid import Cell
 
 HIDDEN = ".study"
-FAILURE: TypeAdapter[Any] = TypeAdapter(dict[str, str])
+
+
+class Failure(TypedDict):
+    """Content of the file that says why a run failed."""
+
+    error: str
+    traceback: str
+
+
+FAILURE: TypeAdapter[Any] = TypeAdapter(Failure)
 
 RunPhase = Literal["done", "running", "interrupted", "failed", "missing"]
 
