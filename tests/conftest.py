@@ -1,4 +1,4 @@
-"""What all tests share: a cache of their own, and the real data where it is at hand."""
+"""Fixtures of all tests: a cache of their own, and the real data where it is at hand."""
 
 import os
 import signal
@@ -19,6 +19,10 @@ settings.load_profile("fedorbit")
 
 # A shell that starts the tests in the background has them, and their children, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# PyTorch's second thread would spin while it waits, and take a core from the tests beside it: small
+# models cost several times as much. It is as many threads as ever, which sleep instead.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Ray's workers give way to everybody else, and are ended where memory is short, whoever uses it: on
 # a busy machine, tests would wait for them in vain.
@@ -41,21 +45,28 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def own_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep tests from allowing code for another one, and from reading the user's own settings."""
+def own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Keep tests from allowing or importing code for another one, and from the user's settings."""
     monkeypatch.setattr(user_code, "_allowed", set())
     monkeypatch.setattr(user_code, "_imported", {})
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in sys.modules.keys() - before:
+        module = sys.modules[name]
+        places = [getattr(module, "__file__", None), *getattr(module, "__path__", [])]
+        if any(str(place).startswith(f"{tmp_path}{os.sep}") for place in places):
+            del sys.modules[name]
 
 
 @pytest.fixture
-def gates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gates]:
+def gates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gates:
     """A method in the current folder, `tests.gates.METHOD`, whose runs can be held before a round."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     user_code.allow_code("gated")
-    yield Gates(tmp_path)
-    sys.modules.pop("gated", None)
+    return Gates(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,14 +25,12 @@ CODE = {"name": "mine:factory", "classifier": "fc2"}
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with a module in it that leaves a mark when it is imported."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "mine.py").write_text(EVIL)
-    yield tmp_path
-    for name in ("mine", "sent", "sent.evil"):
-        sys.modules.pop(name, None)
+    return tmp_path
 
 
 def was_imported() -> bool:

@@ -92,13 +92,12 @@ def _two_nodes(make: Any) -> Iterator[Any]:
 
 
 @pytest.fixture
-def fated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def fated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "fated.py").write_text(FATED_MODULE)
     allow_code("fated")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    yield tmp_path
-    sys.modules.pop("fated", None)
+    return tmp_path
 
 
 def fated_study(folder: Path, grid: str, rounds: int = 10) -> Study:
