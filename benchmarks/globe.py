@@ -57,7 +57,7 @@ class Played:
         return frames / seconds, per_frame_ms, _allocated(profile["head"]) / frames
 
     def drawn(self) -> dict[str, str]:
-        """What is on the canvas."""
+        """Return the state of the canvas, as its data attributes."""
         return dict(self._page.evaluate("({...document.getElementById('globe').dataset})"))
 
     def _script_s(self) -> float:

@@ -186,6 +186,15 @@ def test_transfers_continue_from_a_checkpoint_or_stay_unknown() -> None:
         assert "transfers" not in fleet.saved()[0]["ledger"]
 
 
+def test_hops_of_a_message_follow_each_other() -> None:
+    """The second link has begun before the first: the relay sends when it has the message."""
+    with fleet_of(planned((2, 4, 10.0, 900.0), (0, 2, 200.0, 900.0))) as fleet:
+        assert fleet.at(0).send(0, 4, ones(fleet), route=[2]) == 0
+        assert fleet.ledger.hops == [(200.0, 0, 2), (200.0, 2, 4)]
+        [mail] = fleet.at(0).inbox(4)
+        assert mail.arrival_s == 200.0
+
+
 def test_messages_are_read_in_the_order_of_their_arrival() -> None:
     with fleet_of(small_world(links="causal")) as fleet:
         for source in (4, 2, 0, 3):  # in view in rounds 4, 2, 0 and 2

@@ -1,4 +1,4 @@
-"""What is learned of aggregations before a run, from images that are not the run's."""
+"""Utility of aggregations, learned before a run from images that are not the run's."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What methods make of orbits that leave and join."""
+"""Methods with orbits that leave and join."""
 
 import numpy as np
 import pytest

@@ -173,7 +173,7 @@ def test_a_slow_satellite_gives_to_a_fast_one_until_both_end_together() -> None:
 def test_the_amount_is_the_one_of_the_optimality_conditions(
     speeds: tuple[float, float], kappa: float
 ) -> None:
-    """Where b is the faster: both end together, or b takes more for the sake of kappa."""
+    """If b is the faster, both end together, or b takes more for the sake of kappa."""
     own, other, link, passes = 600, 300, 100.0, 20
     balance = (own * speeds[1] - other * speeds[0]) / sum(speeds)
     slope = 1 / link + passes / speeds[1]

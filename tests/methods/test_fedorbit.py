@@ -219,7 +219,7 @@ def test_the_literal_blend_keeps_all_personal_extractors_equal() -> None:
 
 
 def test_ideal_links_do_carry_news_from_orbits_never_seen() -> None:
-    """What the causal suite forbids happens under ideal links, so that test can fail."""
+    """Under ideal links the flow happens that the causal suite forbids, so that test can fail."""
     world = small_world(links="ideal")
     changed = with_inverted_images(world, members(world, 2))
     assert not PATTERN[0, 2]

@@ -48,7 +48,7 @@ def test_the_heads_of_lenet() -> None:
 
 
 def test_without_body_epochs_the_body_stands_still() -> None:
-    """What is left is a head of its own per orbit, on the random body of w(0)."""
+    """Only the heads are trained, one per orbit, on the random body of w(0)."""
     world, method = small_world(), FedRep(body_epochs=0)
     b = method.body_size(world.spec.layout)
     state = play(method, world)[-1]

@@ -28,7 +28,7 @@ def played(method: FedSN, world: World) -> list[State]:
 
 
 def trained(world: World, k: int, start: np.ndarray, t: int, rule: Any = PLAIN) -> np.ndarray:
-    """What a satellite makes of a model that it begins to train in slot t."""
+    """Return the model after a satellite's training that begins in slot t."""
     training = world.config.training
     rate = training.rate * training.rate_decay**t
     job = LocalJob(k, start, training.epochs, rate, (t, 0, 0), rule)

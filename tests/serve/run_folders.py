@@ -45,9 +45,16 @@ def write_run(
 
 
 def add_rounds(
-    run: Path, accuracies: Sequence[float], method: str = "fedavg", orbits: int = 3
+    run: Path,
+    accuracies: Sequence[float],
+    method: str = "fedavg",
+    orbits: int = 3,
+    hops: Sequence[Sequence[int]] = (),
 ) -> None:
-    """Record further rounds: orbits from 10 points below an accuracy to 10 above it."""
+    """Record further rounds: orbits from 10 points below an accuracy to 10 above it.
+
+    `hops`: those of the first of these rounds.
+    """
     folder = method_folder(run, method)
     folder.mkdir(exist_ok=True)
     manifest = read_manifest(run)
@@ -69,6 +76,7 @@ def add_rounds(
                 "orbit_accuracy": each,
                 "orbit_loss": [None] * orbits,
                 "epochs": [1] * orbits,
+                **({"hops": list(map(list, hops))} if hops and t == done else {}),
             }
         )
     file.close()

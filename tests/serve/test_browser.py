@@ -53,7 +53,7 @@ class Opened:
         wait_until(lambda: self.page.evaluate(expression))
 
     def is_fine(self) -> bool:
-        """Whether nothing was refused or failed, and nothing was asked of anybody else."""
+        """Check that no request was refused or failed, and none went to another server."""
         assert self.complaints == []
         assert all(url.startswith(self.served.address) for url in self.requests)
         return True
@@ -187,8 +187,12 @@ def test_a_globe_of_1584_satellites(browser, served: Served, folder: Path, tmp_p
 
     canvas = page.locator("#globe")
     opened.wait_for("document.getElementById('globe').dataset.points === '1589'")
+    # At first it shows the newest round, of three.
+    assert page.locator("#state").inner_text().startswith("Round 2, 0 h 12 min")
+    assert "Mean accuracy of orbits: 45.0 %" in page.locator("#state").inner_text()
+    page.locator("#time").fill("0")
+    opened.wait_for("document.getElementById('state').textContent.includes('not known yet')")
     assert canvas.get_attribute("data-lines") == str(links_at(0.0))
-    assert "Mean accuracy of orbits: not known yet" in page.locator("#state").inner_text()
     before = canvas.screenshot()
     page.locator("#time").fill("1110")
     opened.wait_for("document.getElementById('state').textContent.startsWith('Round 3')")
@@ -246,11 +250,51 @@ def test_a_globe_plays_and_turns(browser, served: Served) -> None:
     page.keyboard.press("+")
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert canvas.screenshot() != before
+    page.locator("#time").fill("0")
     page.locator("#speed").select_option("900")
     page.locator("#play").click()
     opened.wait_for("Number(document.getElementById('time').value) > 300")
     page.locator("#play").click()
     assert page.locator("#play").inner_text() == "Play"
+    assert opened.is_fine()
+
+
+def test_models_move_along_their_links(browser, served: Served, folder: Path) -> None:
+    """Two are sent in the first minute, one of them by the other method; their dots are white."""
+    run = write_run(folder / "moving", ("fedavg", "fedorbit"))
+    add_rounds(run, [40.0], hops=[(10, 0, 12), (20, 5, 6), (200, 6, 5)])
+    add_rounds(run, [50.0], "fedorbit", hops=[(30, 4, 12)])
+    opened = Opened(browser, served, "/globe?name=moving")
+    page, state = opened.page, opened.page.locator("#state")
+    opened.wait_for("document.getElementById('globe').dataset.points === '13'")
+    page.locator("#time").fill("40")
+    opened.wait_for("document.getElementById('globe').dataset.models === '2'")
+    assert "Models sent in the last 1 min: 2." in state.inner_text()
+    opened.wait_for("document.getElementById('globe').dataset.points === '13'")  # not counted
+    page.locator("#time").fill("100")
+    opened.wait_for("document.getElementById('globe').dataset.models === '0'")
+    page.locator("#time").fill("40")
+    page.locator("#method").select_option("fedorbit")
+    opened.wait_for("document.getElementById('globe').dataset.models === '1'")
+    add_rounds(run, [55.0], "fedorbit", hops=[(35, 4, 12)])  # the run goes on
+    opened.wait_for("document.getElementById('globe').dataset.models === '2'")
+    assert opened.is_fine()
+
+
+def test_footprints_and_orbits_are_circles(browser, served: Served) -> None:
+    opened = Opened(browser, served, "/globe?name=first")
+    canvas = opened.page.locator("#globe")
+    opened.wait_for("document.getElementById('globe').dataset.circles === '15'")  # 3 + 12
+    with_footprints = canvas.screenshot()
+    opened.page.locator("#footprints").uncheck()
+    opened.wait_for("document.getElementById('globe').dataset.circles === '3'")
+    assert canvas.screenshot() != with_footprints
+    # Of a large constellation only those of satellites in contact; 72 circles would hide it.
+    opened = Opened(browser, served, "/globe?name=shell")
+    opened.wait_for("Number(document.getElementById('globe').dataset.circles) > 0")
+    circles = int(opened.page.locator("#globe").get_attribute("data-circles"))
+    ground = re.search(r"Open links: (\d+) with", opened.page.locator("#state").inner_text())
+    assert circles <= min(int(ground[1]), 100)
     assert opened.is_fine()
 
 

@@ -226,6 +226,24 @@ def test_the_globe_has_the_contacts_of_the_plan(served: Served, folder: Path) ->
     assert rows[:, 4] == pytest.approx(np.minimum(np.array(expected)[:, 4], 3601.0), abs=0.01)
 
 
+def test_the_globe_has_the_messages_of_a_part(tmp_path: Path) -> None:
+    """Of one method, from a quarter of an hour before the part, which may still be shown."""
+    from fedorbit.serve.globe import read_globe
+
+    run = write_run(tmp_path / "run", ("fedavg", "fedorbit"), rounds=24)
+    add_rounds(run, [40.0, 50.0], hops=[(30, 0, 12), (2699, 4, 5), (2700, 12, 3)])
+    add_rounds(run, [60.0], hops=[(3600, 1, 2), (7200, 2, 1)])
+    globe = read_globe(run)
+    assert globe.hops(0, "fedavg").tolist() == [[30, 0, 12], [2699, 4, 5], [2700, 12, 3]]
+    assert globe.hops(1, "fedavg").tolist() == [[-900, 12, 3], [0, 1, 2]]
+    assert globe.hops(1, "fedorbit").shape == (0, 3)
+    with serving(tmp_path) as served:
+        content = served.ask("/globe/hops?name=run&part=1&method=fedavg")[2]
+        assert np.array_equal(np.frombuffer(content, dtype="<f4"), globe.hops(1, "fedavg").ravel())
+        status, _, content = served.ask("/globe/hops?name=run&part=1&method=..%2ffedavg")
+        assert status == 404 and b"does not run" in content
+
+
 def test_satellites_that_are_away_have_no_position(tmp_path: Path) -> None:
     from fedorbit.serve.globe import read_globe
 

@@ -1,4 +1,4 @@
-"""What is evaluated: one model for everyone, one per orbit, or one per satellite."""
+"""Evaluation of models: one for all orbits, one per orbit, or one per satellite."""
 
 import numpy as np
 import pytest

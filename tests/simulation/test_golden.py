@@ -30,7 +30,7 @@ EVENTS = [
     {"round": 2, "kind": "leave", "satellite": 0},
     {"round": 5, "kind": "join", "satellite": 5},
 ]
-NEW = ("seconds", "hours", "confusion")
+NEW = ("seconds", "hours", "confusion", "hops", "satellites_in_view")
 """Entries of a record that are measured, or were not there then."""
 PLACES = [(51.0, 0.0), (-20.0, 120.0), (40.0, -100.0), (0.0, -40.0), (10.0, 70.0)]
 

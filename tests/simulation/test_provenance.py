@@ -1,4 +1,4 @@
-"""Where a result comes from."""
+"""Provenance of a result: commit, hash of the configuration, backend and machine."""
 
 import subprocess
 from pathlib import Path

@@ -88,7 +88,7 @@ def mlflow_history(uri: str, run: Path, method: str) -> dict[str, list[tuple[int
 
 
 def expected(run: Path, method: str) -> dict[str, list[tuple[int, float]]]:
-    """What a finished method must have logged, from its records alone."""
+    """Return the values that a finished method must have logged, from its records alone."""
     records = read_records(run / method)
     columns: dict[str, list[tuple[int, float]]] = {}
     for r in records:
@@ -386,7 +386,7 @@ OFFLINE = {"wandb": True, "wandb_mode": "offline", "wandb_project": "orbits"}
 def wandb_records(folder: Path, run: Path, method: str) -> tuple[dict[str, Any], dict[str, list]]:
     """Read the one offline folder of a method: settings, and (step, value) by name."""
     run_id = json.loads((run / method / "wandb.json").read_text())["run_id"]
-    [file] = folder.glob(f"offline-run-*-{run_id}/*.wandb")
+    [file] = folder.glob(f"offline-run-*-{run_id}*/*.wandb")
     columns, about = {}, {}
     wait_until(lambda: _scanned(file, about, columns))
     return about, columns

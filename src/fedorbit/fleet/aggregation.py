@@ -79,7 +79,7 @@ class Aggregation:
     samples: int
     """Training samples of those that train."""
     upload: bool
-    """Whether it is handed over in contact with the ground only."""
+    """True if it is handed over only in contact with the ground."""
     results: dict[int, Any]
     """Values that the orbit's programs returned, by their keys."""
 

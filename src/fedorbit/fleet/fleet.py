@@ -98,20 +98,21 @@ class Fleet:
         sample_bytes: int = 0,
         moves: Sequence[Move] = (),
     ) -> None:
-        """`visible[slot, orbit]`; `contacts`: of active satellites; `seed`: for what is drawn.
+        """`visible[slot, orbit]`; `contacts`: of active satellites; `seed`: of all random draws.
 
-        `geometry`: contacts of all satellites, from which alone contacts are predicted.
+        `geometry`: contacts of all satellites; predictions of contacts use nothing else.
 
-        `routed`: satellites of an orbit have no links but contacts, of `isl_mbps`. Otherwise those
-        of `unlinked_orbits` are assumed to have links that do not exist. `server_groups`: servers
-        with the same number are linked; all unless given. `sample_bytes`: of one image. `moves`:
-        of samples before the first round, which `class_counts` has taken in; they are booked here.
+        `routed`: satellites of an orbit have no links but contacts, of `isl_mbps`. Otherwise
+        satellites of `unlinked_orbits` are assumed to have links that do not exist.
+        `server_groups`: servers with the same number are linked; all unless given. `sample_bytes`:
+        size of one image. `moves`: samples moved before the first round; `class_counts` includes
+        them, and their bytes are booked here.
         """
         self.layout, self.plan, self.links, self.tau_max = layout, plan, links, tau_max
         self.orbit_of_satellite, self.round_s = orbit_of_satellite, round_s
         self.seed = seed
         self.rehearsal = rehearsal
-        """Source of synthetic images dealt like the run's, to learn from before it, or None."""
+        """Source of synthetic images with the run's mix of classes, for learning before the run."""
         self.visible = visible
         self.classes = int(class_counts.shape[1])
         self._initial_model = initial_model
@@ -123,7 +124,7 @@ class Fleet:
         self.notes = Notes()
         """Numbers that the method has noted since the last record."""
         self.momentum = OrbitMomentum(plan.orbit_momentum)
-        """Of orbits, over their intra-orbit rounds."""
+        """Momentum of orbits over their intra-orbit rounds."""
         self.sample_bytes, self.moves = sample_bytes, tuple(moves)
         self.topology = Topology(
             contacts,
@@ -263,7 +264,7 @@ def _launch_rounds(activity: Activity, orbit_of_satellite: Ints, rounds: int) ->
 
 
 def _dark_since(visible: Flags, launch_round: Ints) -> NDArray[np.int32]:
-    """For each moment before a round, the round after the last contact, or that of launch."""
+    """Return, before each round, the round after the last contact, or of launch: `[t, orbit]`."""
     after = np.arange(1, len(visible) + 1, dtype=np.int32)[:, None]
     since = np.zeros((len(visible) + 1, visible.shape[1]), dtype=np.int32)
     np.maximum.accumulate(np.where(visible, after, 0), axis=0, out=since[1:])

@@ -36,7 +36,7 @@ ROUNDING = 1e-9
 """A message that fits but for rounding errors fits."""
 BITS_PER_BYTE = 8
 AIR = -1
-"""Source of what several satellites send at once."""
+"""Source of a signal that several satellites send at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +80,8 @@ class Hop(NamedTuple):
     target: int
     slot: int
     linked: bool
+    at_s: float = 0.0
+    """Moment at which the link has begun and its source has the message."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +122,7 @@ class Network:
         self._sent: Counter[tuple[int, int]] = Counter()
         """Messages of one slot by source and target, which numbers them for channels."""
         self._counted = -1
-        """That slot."""
+        """Slot whose messages `_sent` has."""
         self._keeper = Keeper()
 
     def require(self, linked: bool, what: str, remedy: str) -> None:
@@ -160,19 +162,10 @@ class Network:
         if hops is None:
             return None
         payload, part = self._keeper.keep(arriving), self._kept_part(where)
-        arrival = hops[-1].slot
-        arrival_s = self._arrival_s(t, hops)
+        arrival, arrival_s = hops[-1].slot, hops[-1].at_s
         mail = Mail(nodes[0], nodes[-1], payload, t, arrival, facts, vector.size, part, arrival_s)
         self._transfers.append(self._moved(Transfer(mail, size, hops), t))
         return arrival
-
-    def _arrival_s(self, t: int, hops: Sequence[Hop]) -> float:
-        """Moment at which the last contact of a message's way has begun."""
-        moment_s = t * self.topology.slot_s
-        for hop in hops:
-            begin_s = self.topology.link_begin_s(hop.slot, hop.source, hop.target)
-            moment_s = max(moment_s, begin_s)
-        return moment_s
 
     def _kept_part(self, part: Part | None) -> Part | None:
         return self._keeper.keep(part) if isinstance(part, np.ndarray) else part
@@ -238,16 +231,21 @@ class Network:
         for satellite, (slot, slot_s) in product(received.satellites, use.items()):
             key = (satellite, server, slot)
             self._taken[key] = self._taken.get(key, 0.0) + slot_s
-        self._book_superposed(server, received, linked)
+        self._book_superposed(server, received, linked, at_s)
         return received
 
-    def _book_superposed(self, server: int, received: Superposed, linked: bool) -> None:
+    def _book_superposed(
+        self, server: int, received: Superposed, linked: bool, at_s: float
+    ) -> None:
         """Count one message; orbits that send it together have equal shares of its bytes."""
         orbits = sorted({self.topology.group(satellite) for satellite in received.satellites})
         share, rest = divmod(BYTES_PER_PARAMETER * received.mean.size, len(orbits))
         for number, orbit in enumerate(orbits):
             ends = (orbit, self.topology.group(server))
             self._ledger.book("to_ground", ends, share + (number < rest), linked=linked)
+        if linked:
+            for satellite in received.satellites:
+                self._ledger.add_hop((at_s, satellite, server))
 
     def _slots_of(self, at_s: float, seconds: float) -> dict[int, float]:
         """Return the slots of a period, and how many of its seconds are in each."""
@@ -284,13 +282,14 @@ class Network:
 
     def _hops(self, t: int, nodes: Sequence[int], size: int, wait: bool) -> tuple[Hop, ...] | None:
         """Find the first slots in which a message can pass over each of its links."""
-        taken, hops, slot = dict(self._taken), [], t
+        taken, hops, slot, at_s = dict(self._taken), [], t, t * self.topology.slot_s
         for source, target in pairwise(nodes):
             hop = self._hop(slot, source, target, size, wait, taken)
             if hop is None:
                 return None
-            hops.append(hop)
             slot = hop.slot
+            at_s = max(at_s, self.topology.link_begin_s(slot, source, target))
+            hops.append(hop._replace(at_s=at_s))
         self._taken = taken  # only now: a message that never arrives takes no time
         return tuple(hops)
 
@@ -337,7 +336,10 @@ class Network:
         for hop in passed:
             if (direction := self.topology.direction(hop.source, hop.target)) is not None:
                 ends = self.topology.group(hop.source), self.topology.group(hop.target)
-                self._ledger.book(direction, ends, transfer.size_bytes, linked=hop.linked)
+                passes = (hop.at_s, hop.source, hop.target)
+                self._ledger.book(
+                    direction, ends, transfer.size_bytes, linked=hop.linked, hop=passes
+                )
         return replace(transfer, hops=transfer.hops[len(passed) :]) if passed else transfer
 
     def receive(self, t: int, node: int) -> list[Mail]:

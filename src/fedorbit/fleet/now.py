@@ -151,21 +151,22 @@ class Now:
     ) -> Ways:
         """Return the earliest routes from one or several nodes to all others, and when they arrive.
 
-        By store and forward over contacts, and over links within orbits where these are assumed.
-        A message takes a model's time for each hop. `start_s`: when the sources have it, all or
-        each; as the slot begins unless given. `by_servers`: whether servers relay. A message that
-        takes such a route with `wait=True` arrives in that slot or before, unless others take the
-        time of a contact: within a slot, `send` does not order contacts.
+        By store and forward over contacts, and over links within orbits where such are assumed.
+        Each hop takes the time of one model. `start_s`: when the sources have the message, one
+        time or one per source; as the slot begins unless given. `by_servers`: whether servers
+        relay. A message sent along the route with `wait=True` arrives in the predicted slot or
+        before, unless other messages use the contacts: within a slot, `send` does not order
+        contacts.
         """
         self.fleet.topology.require_nodes(*np.atleast_1d(sources).tolist())
         start_s = self.t * self.fleet.round_s if start_s is None else start_s
         return self.fleet.routes.ways(sources, start_s, by_servers)
 
     def visits_ahead(self, slots: int | None = None) -> NDArray[np.bool_]:
-        """Predict which satellites meet a server in this slot and those after it: all, or so many.
+        """Predict which satellites meet a server in this slot and later ones, `slots` in all.
 
-        `[slot, satellite]`, from geometry and the satellites that are active now: losses and
-        launches to come are not known.
+        `[slot, satellite]`, from geometry and the satellites that are active now: later losses and
+        launches are not known. Without `slots`, to the end of the run.
         """
         return self.fleet.topology.visits_ahead(self.t, slots)
 
@@ -200,7 +201,7 @@ class Now:
         `route` names the nodes in between, which store and forward it: it passes over each link in
         the first slot in which that is possible, over several in one slot if they exist, and is
         counted on each. Only the values of `part`, a slice or a mask, travel and are counted;
-        `announce` also counts the mask, a bit per parameter, for a receiver that does not know it.
+        `announce` also counts the mask, a bit per parameter, for a receiver without it.
         `channel` decides what arrives and how many bytes that takes.
         """
         return self.fleet.network.send(

@@ -64,17 +64,17 @@ class Tally:
     charge_j: list[float] = field(default_factory=list)
     """Charge of each satellite as that round begins."""
     onboard_s: list[float] = field(default_factory=list)
-    """Since the last record, the longest round."""
+    """Longest time on board in a round since the last record."""
     epochs_asked: list[int] = field(default_factory=list)
-    """Since the last record, epochs of all satellites that the method wanted, times passes."""
+    """Epochs of all satellites requested by the method since the last record, times passes."""
     epochs_done: list[int] = field(default_factory=list)
-    """Of these, the ones that were trained."""
+    """Epochs of all satellites trained since the last record, times passes."""
     longest_s: list[float] = field(default_factory=list)
-    """The longest round of the run."""
+    """Longest time on board in a round of the run."""
     busy_rounds: list[int] = field(default_factory=list)
-    """Rounds with training."""
+    """Number of rounds with training."""
     late_rounds: list[int] = field(default_factory=list)
-    """Rounds in which training took longer than a round."""
+    """Number of rounds in which training took longer than a round."""
     asked: int = 0
     """Epochs of the whole run, as in `epochs_asked`."""
     done: int = 0
@@ -125,7 +125,7 @@ class Onboard:
     # --- Rounds ---------------------------------------------------------------------------------
 
     def begin(self, t: int) -> None:
-        """Proceed to round t: end those before it. Nothing happens if it has begun."""
+        """Proceed to round t and end the rounds before it. Does nothing if round t has begun."""
         if t < self._tally.round:
             raise RunError(
                 f"round {t} is over on board, round {self._tally.round} is going on; clocks and "

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fedorbit.fleet.fleet import Fleet
 
 Rules = Rule | Callable[[int], Rule]
-"""A rule for all satellites, or a function that returns that of a satellite."""
+"""A rule for all satellites, or a function from a satellite to its rule."""
 Result = TypeVar("Result")
 
 
@@ -34,10 +34,10 @@ class Phase(NamedTuple):
     """
 
     epochs: int = 0
-    """0: an exchange alone."""
+    """Epochs of training; 0: an exchange alone."""
     rule: Rules = PLAIN
     samples: int | None = None
-    """Of each epoch; None: all."""
+    """Samples per epoch; None: all."""
 
     def job(
         self,

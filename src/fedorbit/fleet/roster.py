@@ -27,7 +27,7 @@ class Roster:
     orbit_samples: Ints
     """Training samples `[orbit]`."""
     trainers: list[list[int]]
-    """Per orbit, the satellites that have something to learn from."""
+    """Satellites with training samples, per orbit."""
 
     @classmethod
     def of(

@@ -109,5 +109,6 @@ class Routes:
         for hop in set(chain.from_iterable(map(found.route, targets))):
             if (direction := self._topology.direction(hop.first, hop.second)) is not None:
                 ends = self._topology.group(hop.first), self._topology.group(hop.second)
-                self._ledger.book(direction, ends, size_bytes)
+                passed = (hop.depart_s, hop.first, hop.second)
+                self._ledger.book(direction, ends, size_bytes, hop=passed)
         return found.arrival_s[list(targets)]

@@ -47,9 +47,9 @@ class Superposed:
     """Signal that a server has received."""
 
     satellites: tuple[int, ...]
-    """Those that transmitted, S."""
+    """Satellites that transmitted, S."""
     mean: Vector
-    """Their weighted mean, with noise."""
+    """Weighted mean of their signals, with noise."""
     weight: float
     """A."""
     sigma: float

@@ -41,12 +41,12 @@ class Topology:
         server_groups: Sequence[int] | None = None,
         geometry: ContactPlan | None = None,
     ) -> None:
-        """`contacts`: of active satellites only. `assumed_isl`: those of an orbit need none.
+        """`contacts`: of active satellites only. `assumed_isl`: satellites of an orbit are linked.
 
-        `unlinked_orbits`: those whose links are assumed and do not exist.
+        `unlinked_orbits`: orbits whose links are assumed and do not exist.
 
         `server_groups`: servers with the same number are linked; all unless given. `geometry`:
-        contacts of all satellites whatever happens to them; as `contacts` unless given.
+        contacts of all satellites, also of inactive ones; as `contacts` unless given.
         """
         self.server_groups = [0] * contacts.servers if server_groups is None else server_groups
         self.satellites, self.servers = contacts.satellites, contacts.servers

@@ -1,7 +1,7 @@
-"""Local training as a method asks for it: within a slot, or begun now and finished later.
+"""Local training that a method requests: within a slot, or begun now and finished later.
 
-What is trained is booked here, per orbit: samples and epochs. Bytes over links are not: an exchange
-is something that a method asks for, not something that training implies.
+Trained samples and epochs are booked here, per orbit. Bytes over links are not: training implies no
+exchange; a method requests each.
 """
 
 import math
@@ -272,7 +272,7 @@ class Training:
             self._require_active(job)
 
     def _end_s(self, t: int, job: LocalJob, after_s: float) -> float:
-        """Moment at which a job ends that begins in slot t, or after those under way.
+        """Return the moment at which a job ends that begins in slot t, or after running jobs.
 
         It begins when what its satellite does within the slot is over. A satellite trains nothing
         while it is inactive.

@@ -92,8 +92,11 @@ class Answers:
         if what == "accuracies":
             return JSONResponse(globe.accuracies())
         part = re.fullmatch(r"[0-9]{1,9}", request.query_params.get("part", ""))
-        if part is None or what not in ("positions", "contacts"):
+        if part is None or what not in ("positions", "contacts", "hops"):
             raise HTTPException(404, "There is no such part of a globe.")
+        if what == "hops":
+            method = request.query_params.get("method", "")
+            return _binary(globe.hops(int(part[0]), method))
         values = globe.positions if what == "positions" else globe.contacts
         return _binary(values(int(part[0])))
 
@@ -121,7 +124,7 @@ class Answers:
                     yield ":\n\n"
                 await asyncio.sleep(LOOK_EVERY_S)
         except FedOrbitError:
-            return  # the run was removed; the browser asks again and is told so
+            return  # the run was removed; the browser's next request is answered with an error
         finally:
             self._followers -= 1
 

@@ -28,7 +28,7 @@ from fedorbit.simulation.records import (
 from fedorbit.simulation.run_folder import LOCK
 
 MOST_RUNS = 5000
-"""Of a list; more would be no help on a page."""
+"""Most runs in a list; a page with more would be of no use."""
 
 Phase = Literal["done", "running", "interrupted", "waiting"]
 
@@ -41,7 +41,7 @@ class MethodState:
     phase: Phase
     rounds_done: int
     accuracy: float | None
-    """In percent: the summary's, or that of the last record."""
+    """Accuracy in percent: from the summary, or from the last record."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""A run in space: where its satellites are, and which contacts are open, in parts of an hour.
+"""A run in space: its satellites, open contacts and messages, in parts of an hour.
 
 Positions follow from the run's configuration, contacts from the plan that the run has written, or
-from geometry where it has written none.
+from geometry where it has written none, messages from its records.
 """
 
 from dataclasses import dataclass
@@ -35,6 +35,10 @@ STEP_S = 60
 """Drawn on straight lines in between, which is about 4 km off at most."""
 MOST_SATELLITES = 20_000
 """15 MB for a part."""
+MOST_RINGS = 24
+"""Orbits that are drawn as circles; more would hide what moves."""
+SHOWN_S = 900
+"""A message is drawn for up to as long: hops of the part before are sent, too."""
 MOST_SEARCHED = 2_000_000
 """Satellites x rounds in which contacts are searched for: some seconds."""
 
@@ -50,7 +54,7 @@ class Globe:
     constellation: Constellation
     activity: Activity
     plan: ContactPlan
-    """Without the contacts of satellites that are away."""
+    """Contacts, without those of satellites that are not active."""
 
     @property
     def duration_s(self) -> float:
@@ -70,12 +74,24 @@ class Globe:
             "kinds": KINDS,
             "satellites": list(self.constellation.satellite_names),
             "orbit_of_satellite": self.constellation.orbit_of_satellite.tolist(),
+            "has_rings": self._has_rings,
             "places": [
-                {"name": place.name, "role": place.role, "r_km": r_km}
+                {
+                    "name": place.name,
+                    "role": place.role,
+                    "r_km": r_km,
+                    "min_elevation_deg": place.min_elevation_deg,
+                }
                 for place, r_km in zip(places, r_ecef_km.round(1).tolist(), strict=True)
             ],
             "land": land_rings(),
         }
+
+    @property
+    def _has_rings(self) -> bool:
+        """True if the satellites of an orbit fly on one circle, and the circles are few."""
+        is_walker = self.config.constellation.kind == "walker"
+        return is_walker and self.constellation.orbits <= MOST_RINGS
 
     def accuracies(self) -> list[dict[str, Any]]:
         """Return the accuracy of orbits by method and record, with the time of each record."""
@@ -115,6 +131,22 @@ class Globe:
         rows[:, :3] = np.column_stack((plan.first, plan.second, plan.kind))
         rows[:, 3:] = np.clip(times_s, -1.0, PART_S + 1.0)
         return rows
+
+    def hops(self, part: int, method: str) -> Floats32:
+        """Messages over links in a part, and shortly before: rows of begin, source and target.
+
+        Begins are in seconds since the part began.
+        """
+        if method not in self.config.run.method:
+            raise RunError(f"{self.path} does not run {method!r}")
+        begin_s = self._begin_s(part)
+        records = read_results(self.path, method).records
+        hops = [hop for record in records for hop in record.get("hops", [])]
+        rows = np.array(hops, dtype=np.float64).reshape(-1, 3)
+        rows[:, 0] -= begin_s
+        shown = (rows[:, 0] >= -SHOWN_S) & (rows[:, 0] < PART_S)
+        nodes = self.constellation.satellites + len(self.config.stations)
+        return rows[shown & (rows[:, 1:] < nodes).all(axis=1)].astype(np.float32)
 
     def _begin_s(self, part: int) -> float:
         if not 0 <= part * PART_S < self.duration_s:

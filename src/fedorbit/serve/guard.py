@@ -1,8 +1,9 @@
 """Access control: which requests are answered, and what a browser may do with an answer.
 
 The server is for pages of its own alone. A page of the web that is open in the same browser must
-not read runs: not by a name of its own that it lets point here (DNS rebinding), hence the check of
-`Host`; and not by requests across origins, hence those of `Origin` and `Sec-Fetch-Site`.
+not read runs: not by a domain name of its own that resolves to this address (DNS rebinding), hence
+the check of `Host`; and not by requests across origins, hence the checks of `Origin` and
+`Sec-Fetch-Site`.
 """
 
 import ipaddress
@@ -31,7 +32,7 @@ class Guard:
     """Refuses requests that are not of the server's own pages, and adds headers to all answers."""
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
-        """Wrap an application that is reached by these names, and by addresses in numbers."""
+        """Wrap an application; `names` are its host names, beside numeric addresses."""
         self._app = app
         self._names = {name.lower() for name in names}
 
@@ -68,9 +69,9 @@ class Guard:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """Return whether a `Host` is a name of this server, or an address: those cannot be rebound.
+        """Return whether a `Host` is a name of this server, or an address, which cannot be rebound.
 
-        The port is not compared: it is another one where a tunnel leads here.
+        The port is not compared: it differs if the request comes through a tunnel.
         """
         name, _, port = host.rpartition(":") if host[-1:] != "]" and ":" in host else (host, "", "")
         if port and not (port.isascii() and port.isdigit()):

@@ -90,8 +90,11 @@ def runs_page(comparison: Comparison, names: Sequence[str], events: str) -> Html
 
 def globe_page(name: str, events: str) -> Html:
     """Build the page of a run on a globe; its script fetches what moves."""
-    choice = tag("label", "Coloured by ", tag("select", id="method"))
+    choice = tag("label", "Method ", tag("select", id="method"))
     follow = tag("label", tag("input", type="checkbox", id="follow"), " Follow the run")
+    footprints = tag(
+        "label", tag("input", type="checkbox", id="footprints", checked=True), " Footprints"
+    )
     slider = tag(
         "div",
         tag("button", "Play", id="play", type="button"),
@@ -105,7 +108,7 @@ def globe_page(name: str, events: str) -> Html:
     )
     main = tag(
         "main",
-        tag("div", choice, follow, class_="bar"),
+        tag("div", choice, follow, footprints, class_="bar"),
         tag(
             "div",
             tag("canvas", id="globe", tabindex="0", role="img", aria_label="Globe"),
@@ -118,8 +121,9 @@ def globe_page(name: str, events: str) -> Html:
         tag(
             "p",
             "Drag or use the arrow keys to turn, the wheel or + and - to come closer. Positions "
-            "follow from the run's configuration, links from its contact plan; colours show the "
-            "last accuracy of each orbit that was known at that moment.",
+            "follow from the run's configuration, links from its contact plan, models from its "
+            "records. Colours show the last accuracy of each orbit that was known at that moment. "
+            "A footprint is the region from which a satellite is high enough for a link.",
             class_="small",
         ),
         data_name=name,

@@ -31,31 +31,31 @@ class ModelCard:
     """Everything about a model but its parameters."""
 
     model: str
-    """As in `model.name`."""
+    """Name of the model, as in `model.name`."""
     layer: str | None
-    """As in `model.classifier`."""
+    """First classifier layer, as in `model.classifier`."""
     classes: tuple[str, ...]
     image_shape: tuple[int, int, int]
     """Height, width and channels."""
     dtype: str
-    """Of the images as they are stored: uint8, uint16 or float32."""
+    """Type of the images as they are stored: uint8, uint16 or float32."""
     scale: tuple[float, ...]
-    """Per channel; images are standardised to x * scale + shift."""
+    """Scale per channel; images are standardised to x * scale + shift."""
     shift: tuple[float, ...]
     method: str
     """Method that trained it."""
     serves: str
-    """Nodes that use it: everyone, or such as orbit 2."""
+    """Nodes that use it: `everyone`, or one such as `orbit 2`."""
     rounds: int
-    """Rounds after which it was taken."""
+    """Number of rounds after which it was taken."""
     file_bands: int = 0
-    """Bands of the files that images were prepared from; 0: those of an image."""
+    """Number of bands of the files that images were prepared from; 0: as many as an image has."""
     kept_bands: tuple[int, ...] = ()
-    """Which of them an image has, from 1, in its order; empty: all."""
+    """Numbers, from 1, of the bands that an image has, in the image's order; empty: all."""
     options: dict[str, Any] = field(default_factory=dict)
-    """As in `model.options`."""
+    """Options of the model, as in `model.options`."""
     log_prior: tuple[float, ...] = ()
-    """Added to the logits, where training was calibrated: of the classes where it is in use."""
+    """Log-prior of the classes where the model is in use, added to the logits; empty: none."""
 
     def spec(self) -> ModelSpec:
         """Return the kind of model; code of the user's own must be allowed."""

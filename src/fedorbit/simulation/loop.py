@@ -201,17 +201,19 @@ def _record(world: World, now: Now, evaluated: Record, clock: float) -> Record:
         "round": now.t,
         "hours": round((now.t + 1) * world.config.schedule.round_s / 3600.0, 6),
         "visible": np.flatnonzero(now.fleet.visible[now.t]).tolist(),
+        "satellites_in_view": len(now.satellites_of()),
         **({"present": now.orbits.active} if world.config.events else {}),
         **evaluated,
         **now.fleet.ledger.totals(),
         **(onboard.record() if onboard is not None else {}),
         **now.fleet.notes.record(),
+        **({"hops": hops} if (hops := now.fleet.ledger.recorded_hops()) else {}),
         "seconds": round(time.monotonic() - clock, 3),
     }
 
 
 def _isl_summary(world: World) -> dict[str, Any]:
-    """Describe the links within orbits: which there are, and orbits whose assumed ones are none."""
+    """Describe the links within orbits, and name the orbits whose assumed links do not exist."""
     network = world.config.network or NetworkSection()
     if world.config.is_routed or world.config.run.links == "physical":
         return {"isl": network.isl, "unlinked_orbits": list(world.unlinked_orbits)}
@@ -229,7 +231,9 @@ def _summary(
     done: Checkpoint,
     backend: str,
 ) -> dict[str, Any]:
-    spent = {k: v for k, v in done.spent["ledger"].items() if k != "epochs"}
+    since_the_last_record = ("epochs", "hops", "hops_seen")
+    ledger = done.spent["ledger"].items()
+    spent = {k: v for k, v in ledger if k not in since_the_last_record}
     # Over routes FedAvg does not send a model in every round of contact.
     routed = world.config.is_routed
     fedavg_bytes = 0 if routed else fleet.fedavg_to_ground_bytes(done.rounds_done)

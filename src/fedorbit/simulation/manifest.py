@@ -42,7 +42,7 @@ CONFIG, WORLD, MANIFEST = "config.toml", "world.json", "run.json"
 CONTACTS = "contacts.npy"
 """Contacts of a large plan, which would make the world file unwieldy."""
 FORMAT = 2
-"""Of a run's folder: 1 had no manifest."""
+"""Format of a run's folder: 1 had no manifest."""
 MOST_MANIFEST_BYTES = 16 << 20
 
 
@@ -51,16 +51,16 @@ class Manifest:
     """Settings, files and code of a run when it began."""
 
     settings: Mapping[str, Any]
-    """As in config.toml, flat."""
+    """Settings as in config.toml, flat."""
     files: Mapping[str, str]
     """SHA-256 of the files that are written before the first round."""
     code: Mapping[str, str]
     """SHA-256 of the user's own modules."""
     run_id: str
-    """SHA-256 of all this: the name by which the run's other files know it."""
+    """SHA-256 of all fields above: the id of the run in its other files."""
 
     def method_id(self, folder: str) -> str:
-        """Return the name by which the files of one of its methods know the run."""
+        """Return the id of the run in the files of one of its methods."""
         return digest(f"{self.run_id}/{folder}".encode())
 
 

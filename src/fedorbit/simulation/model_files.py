@@ -1,4 +1,4 @@
-"""Models of runs, to use elsewhere: read from a run's folder, written to files, read from these.
+"""Models of runs, to use elsewhere: read from a run's folder, written to files and read back.
 
 A run's final models are in its last checkpoint. `.safetensors` files hold the parameters by
 PyTorch's names, and the model's card as JSON in their metadata. `.onnx` files hold the graph with
@@ -37,7 +37,7 @@ from fedorbit.simulation.world import World, build_spec, build_world
 from fedorbit.simulation.world_file import stored_plan
 
 KEY = "fedorbit"
-"""Of the card in a file's metadata."""
+"""Key of the model card in a file's metadata."""
 SAFETENSORS, ONNX = ".safetensors", ".onnx"
 
 

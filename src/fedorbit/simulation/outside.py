@@ -16,7 +16,7 @@ from fedorbit.user_code import module_of
 
 
 def refuse_connections(where: str, config: Config, given: Iterable[str]) -> None:
-    """Refuse connections that a folder asks for, unless the user's overrides name them."""
+    """Refuse connections in the settings of a folder, unless the user's overrides name them."""
     found = connections(config, given)
     if not found:
         return

@@ -83,7 +83,7 @@ def source_commit(folder: Path = Path(__file__).parent) -> str | None:
     """Commit of the checkout that holds the source, `+` behind it if files differ from it.
 
     None where there is no checkout or no git; and an installed package inside another
-    repository is no checkout of ours, so git must know this very file.
+    repository is no checkout of ours, so this file itself must be tracked by git.
     """
     if _git(folder, "ls-files", "--error-unmatch", Path(__file__).name) is None:
         return None

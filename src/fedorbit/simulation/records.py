@@ -1,4 +1,4 @@
-"""Records: one JSON line per evaluated round, and a summary. All that is shown comes from these.
+"""Records: one JSON line per evaluated round, and a summary. Reports and tables use nothing else.
 
 The last entry of a line is its `chain`, the SHA-256 of the chain of the line before and of what
 stands before it in this line. The first line takes the method's id for that. So a line that was
@@ -39,7 +39,7 @@ INTEGRITY = "integrity"
 """Key of the checksums that bind a summary to its run and records."""
 MOST_SUMMARY_BYTES = 16 << 20
 TAIL_BYTES = 1_000_000
-"""Of a file of records, in which its last line is."""
+"""Bytes at the end of a file of records that hold its last line."""
 CHAIN = re.compile(rb',"chain":"([0-9a-f]{64})"}')
 
 Record = dict[str, Any]

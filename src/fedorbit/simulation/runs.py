@@ -3,7 +3,7 @@
 DIR/config.toml          the whole configuration, as resolved
 DIR/elements.*           a copy of the satellites' element sets, if they come from a file
 DIR/plan.*               a copy of the contact plan, if it comes from a file
-DIR/run.json             what binds these and all that follows, see `manifest`
+DIR/run.json             checksums of these files and all that follow, see `manifest`
 DIR/world.json           what a report shows beside the records: data, contacts, positions
 DIR/contacts.npy         the contacts, if they are too many for world.json
 DIR/accuracy.png, .svg   accuracy per round of all methods, drawn by the command line
@@ -80,7 +80,7 @@ class RunResult:
             for record in run.records:
                 row: dict[str, Any] = {"method": run.method}
                 for key, value in record.items():
-                    if key == "confusion":
+                    if key in ("confusion", "hops"):
                         continue
                     if key in ("visible", "present"):
                         row[f"{key}_orbits"] = len(value)
@@ -103,7 +103,7 @@ def run(
     for name in dict.fromkeys((*config.run.method, *config.methods)):  # also what is not run
         make_method(name, config.methods.get(name, {}))
     require_allowed(config.model.name, "model.name")
-    if out is not None:  # before anything is put into somebody's folder
+    if out is not None:  # before anything is written into a folder of other files
         refuse_used(Path(out), copies(config))
     trackers = connect(config.tracking)
     # Joined first: a wrong address leaves no folder behind.

@@ -8,7 +8,7 @@ own, and later versions more.
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
-from annotated_types import Ge, Gt, Len, MinLen
+from annotated_types import Ge, Gt, Le, Len, MinLen
 from pydantic import AfterValidator, ConfigDict, StringConstraints, TypeAdapter, with_config
 from typing_extensions import TypeAliasType, TypedDict
 
@@ -18,9 +18,11 @@ STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
 Count = Annotated[int, Ge(0)]
 Percent = float | None
-"""In percent; None where nothing was evaluated."""
+"""A number in percent; None where nothing was evaluated."""
 Transfers = Annotated[list[Annotated[int, Ge(-1)]], Len(4, 4)]
 """Source, target, messages and bytes; -1 is the ground as a whole."""
+Passed = Annotated[list[Annotated[int, Ge(0), Le(2**53)]], Len(3, 3)]
+"""Second, source and target of a message over a link."""
 Sha256 = Annotated[str, MinLen(64)]
 
 
@@ -41,6 +43,7 @@ class RecordShape(TypedDict):
     round: Count
     hours: NotRequired[float]
     visible: list[Count]
+    satellites_in_view: NotRequired[Count]
     present: NotRequired[list[Count]]
     accuracy: Percent
     spread: Percent
@@ -59,6 +62,7 @@ class RecordShape(TypedDict):
     charge_mean: NotRequired[list[float]]
     noted: NotRequired[dict[str, NotedShape]]
     confusion: NotRequired[list[list[list[Count]] | None]]
+    hops: NotRequired[list[Passed]]
     seconds: float
 
 
@@ -327,6 +331,8 @@ class LedgerShape(TypedDict):
     unlinked_bytes: Count
     epochs: list[Count]
     transfers: NotRequired[list[Transfers]]
+    hops: NotRequired[list[Annotated[list[float], Len(3, 3)]]]
+    hops_seen: NotRequired[Count]
 
 
 Facts = dict[str, bool | int | float | str]
@@ -340,6 +346,7 @@ class HopShape(TypedDict):
     target: Count
     slot: Count
     linked: bool
+    at_s: NotRequired[float]
 
 
 @with_config(STRICT)
@@ -387,7 +394,7 @@ class JobShape(TypedDict):
 
 
 Shelved = TypeAliasType("Shelved", "str | list[Shelved]")
-"""A result under way: the name of an array, or a list of such for a tuple."""
+"""A result under way: the name of an array, or a list of names for a tuple."""
 
 
 @with_config(STRICT)

@@ -417,7 +417,7 @@ def _named(numbers: Sequence[int]) -> str:
 
 
 def _as_trained(data: TrainingData, config: Config, classes: int) -> TrainingData:
-    """Return the data with the views and log-priors that training asks for."""
+    """Return the data with the views and log-priors that are configured for training."""
     training = config.training
     augmentation = Augmentation(
         orientations="orientations" in training.augment,
@@ -429,7 +429,7 @@ def _as_trained(data: TrainingData, config: Config, classes: int) -> TrainingDat
 
 
 def _images(config: Config, dataset: Dataset, partition: Partition) -> Images:
-    """In memory where they are trained on: batches are gathered at random from them.
+    """Return the images, in memory where they are trained on: batches are gathered at random.
 
     An engine that sends them to a cluster reads them once, and leaves them on disk.
     """

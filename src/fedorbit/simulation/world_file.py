@@ -31,11 +31,11 @@ from fedorbit.simulation.records import read_setting
 from fedorbit.simulation.world import World
 
 FORMAT = 2
-"""1 had no contacts."""
+"""Format of the file: 1 had no contacts."""
 MOST_CONTACT_BYTES = 4 << 30
 """A hundred million contacts."""
 MAX_CONTACTS = 200_000
-"""In `world.json`; 60 bytes each."""
+"""Most contacts in `world.json`; 60 bytes each."""
 MAX_POSITIONS = 30_000
 """Satellites x rounds on the map; 13 bytes each."""
 MAX_SIMILARITIES = 200 * 200

@@ -10,6 +10,7 @@ from unittest import mock
 
 import numpy as np
 import safetensors.numpy
+from numpy.typing import NDArray
 
 from fedorbit.fleet import BYTES_PER_PARAMETER, Channel, Fleet, Signal, Superposed
 from fedorbit.fleet.aggregation import Aggregations, Cycle
@@ -31,22 +32,26 @@ class Snapshot:
     """All that a run continues from: a method's state, and the world's part of a checkpoint."""
 
     round: int
-    """The next one."""
+    """The next round."""
     state: State
     world: dict[str, Any]
     """The ledger, what is under way, clocks and batteries."""
     arrays: State
-    """Of what is under way."""
+    """Arrays of messages, jobs and results under way."""
 
 
 def snapshots(
-    method: Method, world: World, workers: int = 1, resume: Snapshot | None = None
+    method: Method,
+    world: World,
+    workers: int = 1,
+    resume: Snapshot | None = None,
+    until: int | None = None,
 ) -> list[Snapshot]:
-    """Play to the end; return snapshots before the first and after every round."""
+    """Play until a round, or to the end; return snapshots before and after every round."""
     with fleet_of(world, workers, method.needs) as fleet:
         taken = [resume or Snapshot(0, method.start(fleet), *fleet.saved())]
         fleet.restore(taken[0].world, taken[0].arrays)
-        for t in range(taken[0].round, world.schedule.rounds):
+        for t in range(taken[0].round, world.schedule.rounds if until is None else until):
             state = method.round(taken[-1].state, fleet.at(t))
             if fleet.onboard is not None:
                 fleet.onboard.begin(t + 1)
@@ -54,9 +59,9 @@ def snapshots(
     return taken
 
 
-def play(method: Method, world: World, workers: int = 1) -> list[State]:
+def play(method: Method, world: World, workers: int = 1, until: int | None = None) -> list[State]:
     """Return the states before the first and after every round."""
-    return [snapshot.state for snapshot in snapshots(method, world, workers)]
+    return [snapshot.state for snapshot in snapshots(method, world, workers, until=until)]
 
 
 def reloaded(snapshot: Snapshot) -> Snapshot:
@@ -68,17 +73,27 @@ def reloaded(snapshot: Snapshot) -> Snapshot:
     return Snapshot(snapshot.round, state, json.loads(json.dumps(snapshot.world)), arrays)
 
 
-def reached(fleet: Fleet, source: int, begin: int) -> list[set[int]]:
+def linked_nodes(fleet: Fleet) -> NDArray[np.bool_]:
+    """Return which nodes have a link in which round, `[round, node, node]`."""
+    nodes, slots = range(fleet.satellites + len(fleet.servers)), np.arange(fleet.topology.slots)
+    linked = [[fleet.topology.linked(slots, a, b) for b in nodes] for a in nodes]
+    return np.array(linked).transpose(2, 0, 1)
+
+
+def reached(
+    fleet: Fleet, source: int, begin: int, linked: NDArray[np.bool_] | None = None
+) -> list[set[int]]:
     """Return nodes that what a satellite learns from a round on can have reached, per round.
 
-    Within a round it passes over any number of links.
+    Within a round it passes over any number of links. `linked` are those of `linked_nodes`.
     """
-    nodes = range(fleet.satellites + len(fleet.servers))
+    if linked is None:
+        linked = linked_nodes(fleet)
     reached_by_round, known = [], {source}
-    for t in range(begin, fleet.topology.slots):
+    for links in linked[begin:]:
         news = set(known)
         while news:
-            heard = {b for b in nodes for a in news if fleet.topology.linked(t, a, b)}
+            heard = set(np.flatnonzero(links[sorted(news)].any(axis=0)).tolist())
             known, news = known | heard, heard - known
         reached_by_round.append(set(known))
     return reached_by_round
@@ -92,7 +107,7 @@ def counted_messages() -> Iterator[dict[str, int]]:
     superpose = Network.superpose
     exchange, carry, find_hops = OrbitTier.exchange, Routes.carry, Network._hops
     way: list[Hop] = []
-    """Of the last message: its links, and whether each exists and has the time."""
+    """Links of the last message, and whether each exists and has the time."""
 
     def noted_hops(network: Network, *message: Any) -> tuple[Hop, ...] | None:
         hops = find_hops(network, *message)

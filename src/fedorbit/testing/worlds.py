@@ -1,5 +1,6 @@
 """Worlds that are small enough for tests, and what changes in them."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -134,6 +135,17 @@ def small_world(
         rates = LinkRatesSection(to_ground_mbps=mbps, from_ground_mbps=mbps)
         config = config.model_copy(update={"link_rates": rates})
     return replace(world, config=config, schedule=schedule, plan=plan, active_plan=active_plan)
+
+
+def shared_world(visible: NDArray[np.bool_] = PATTERN, **settings: Any) -> World:
+    """Return a `small_world` that may have been built before: many tests play in the same one."""
+    key = visible.shape, visible.tobytes(), json.dumps(settings, sort_keys=True)
+    if key not in _shared:
+        _shared[key] = small_world(visible, **settings)
+    return _shared[key]
+
+
+_shared: dict[Any, World] = {}
 
 
 def _fewest(samples: NDArray[np.int64], orbit_of_satellite: NDArray[np.int64]) -> list[int]:

@@ -1,16 +1,17 @@
-// A run on a globe: satellites in the colour of their orbit's accuracy, stations, and open links.
-import { fetchAbout, fetchAccuracies, fetchParts, partAt, partOf } from "./globe_data.js";
+// A run on a globe: satellites in the colour of their orbit's accuracy, stations, open links, and models that move.
+import { fetchAbout, fetchAccuracies, fetchParts, renewHops, hopsOf, partAt, partOf } from "./globe_data.js";
 import { GlobeScene } from "./globe_scene.js";
 
 const LINK_NAMES = { ground: "link with the ground", platform: "link with a platform", isl: "link between satellites" };
 const DESCRIBE_EVERY_MS = 500, SLOW_FRAME_MS = 50, LEAST_RATIO = 0.5, STILL_MS = 400, LONGEST_FRAME_MS = 250;
+const MODEL_SHOWN_MS = 800, LEAST_MODEL_S = 60; // a model moves within seconds: at any speed its dot takes long enough to be seen
 
 const byId = (id) => document.getElementById(id);
 const canvas = byId("globe"), slider = byId("time"), picker = byId("method");
 const view = { longitude: 0.2, latitude: 0.5, distance: 3.4 };
 let about, accuracies, globe;
 let time = 0, playing = false, scale = [0, 100], described = 0;
-let drawn = null; // the moment and part that are drawn: a turn moves the camera alone
+let drawn = null; // the moment, part and hops that are drawn: a turn moves the camera alone
 
 // The last accuracies of orbits that were known at a moment; null before the first.
 function accuraciesAt(seconds) {
@@ -28,12 +29,14 @@ function scaleOf() {
   return low > high ? [0, 100] : [5 * Math.floor(low / 5), Math.max(5 * Math.ceil(high / 5), 5 * Math.floor(low / 5) + 5)];
 }
 
+const modelShown_s = () => Math.max(LEAST_MODEL_S, (MODEL_SHOWN_MS / 1000) * Number(byId("speed").value));
+
 function describe(counts, known) {
   const minutes = Math.floor(time / 60), round = Math.min(Math.floor(time / about.round_s), Math.round(about.duration_s / about.round_s) - 1);
   const clock = `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
   const values = (known || []).filter((value) => value !== null);
   const mean = values.length ? `${(values.reduce((a, b) => a + b, 0) / values.length).toFixed(1)} %` : "not known yet";
-  return `Round ${round}, ${clock} after the start. Open links: ${counts.ground + counts.platform} with the ground, ${counts.isl} between satellites. Mean accuracy of orbits: ${mean}.`;
+  return `Round ${round}, ${clock} after the start. Open links: ${counts.ground + counts.platform} with the ground, ${counts.isl} between satellites. Models sent in the last ${Math.round(modelShown_s() / 60)} min: ${drawn.models}. Mean accuracy of orbits: ${mean}.`;
 }
 
 function draw() {
@@ -42,14 +45,22 @@ function draw() {
     fetchParts(about, number, wake).catch(report);
     return;
   }
-  if (drawn === null || drawn.time !== time || drawn.part !== part) {
+  const method = accuracies[picker.selectedIndex]?.method;
+  const hops = method === undefined ? null : hopsOf(method, number, wake, report);
+  const withFootprints = byId("footprints").checked;
+  if (drawn === null || drawn.time !== time || drawn.part !== part || drawn.hops !== hops || drawn.withFootprints !== withFootprints) {
     if (drawn === null || drawn.part !== part) fetchParts(about, number, wake).catch(report);
     const seconds = time - number * about.part_s;
     globe.placeSatellites(part.positions, seconds);
     globe.placeLinks(part.contacts, seconds);
+    globe.placeRings(part.positions, seconds);
+    globe.placeFootprints(withFootprints);
     drawn ??= {};
+    drawn.models = globe.placeModels(hops, seconds, modelShown_s());
     drawn.time = time;
     drawn.part = part;
+    drawn.hops = hops;
+    drawn.withFootprints = withFootprints;
   }
   const known = accuraciesAt(time);
   globe.tint(known, scale);
@@ -59,8 +70,8 @@ function draw() {
   const text = describe(globe.counts, known);
   byId("state").textContent = text;
   slider.setAttribute("aria-valuetext", text);
-  const { points, lines } = globe.renderer.info.render;
-  Object.assign(canvas.dataset, { points, lines });
+  const lines = globe.links.geometry.drawRange.count / 2;
+  Object.assign(canvas.dataset, { points: globe.renderer.info.render.points - drawn.models, lines, models: drawn.models, circles: globe.circles });
 }
 
 // --- Frames: drawn when something has changed, with as many pixels as there is time for -------------
@@ -159,11 +170,12 @@ function listen() {
   const keys = { ArrowLeft: [-0.1, 0], ArrowRight: [0.1, 0], ArrowUp: [0, 0.1], ArrowDown: [0, -0.1], "+": [0, 0, 0.9], "-": [0, 0, 1.1] };
   canvas.onkeydown = (event) => { if (keys[event.key]) { event.preventDefault(); turn(...keys[event.key]); } };
   slider.oninput = () => { time = Number(slider.value); wake(); };
-  picker.onchange = wake;
+  picker.onchange = byId("footprints").onchange = byId("speed").onchange = () => { drawn = null; wake(); };
   byId("play").onclick = (event) => { playing = !playing; event.target.textContent = playing ? "Pause" : "Play"; wake(); };
   byId("follow").onchange = showNewest;
   document.addEventListener("runs-changed", (event) => {
     event.preventDefault(); // the page stays; only accuracies are new
+    renewHops();
     takeAccuracies().catch(report);
   });
   new ResizeObserver(() => { globe.resize(used); wake(); }).observe(canvas);
@@ -173,6 +185,14 @@ function showNewest() {
   const chosen = accuracies[picker.selectedIndex];
   if (!byId("follow").checked || !chosen || !chosen.time_s.length) return;
   time = Math.min(chosen.time_s[chosen.time_s.length - 1], about.duration_s);
+  slider.value = time;
+  wake();
+}
+
+// The first picture is of the newest round of the first method, in which orbits have colours; Play begins again after the last.
+function begin() {
+  const newest = accuracies[0]?.time_s.at(-1) ?? 0;
+  time = Math.max(0, Math.min(newest, about.duration_s) - about.round_s / 2);
   slider.value = time;
   wake();
 }
@@ -198,7 +218,7 @@ function writeLegend() {
   ramp.className = "ramp";
   colours.append(`Accuracy of the orbit: ${low} %`, ramp, `${high} %`);
   const kinds = ["isl", ...new Set(about.places.map(({ role }) => role))];
-  legend.replaceChildren(colours, entry("unknown", "not known"), ...kinds.map((kind) => entry(kind, LINK_NAMES[kind])));
+  legend.replaceChildren(colours, entry("unknown", "not known"), ...kinds.map((kind) => entry(kind, LINK_NAMES[kind])), entry("model", "model that is sent"));
 }
 
 async function start() {
@@ -211,6 +231,7 @@ async function start() {
   slider.max = about.duration_s;
   use(ratio);
   await takeAccuracies();
+  begin();
   listen();
 }
 

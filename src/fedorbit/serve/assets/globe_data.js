@@ -2,6 +2,7 @@
 const KEPT_PARTS = 4;
 const name = document.querySelector("main").dataset.name;
 const parts = new Map();
+const hops = new Map();
 
 async function ask(what, more = {}) {
   const answer = await fetch(`/globe/${what}?${new URLSearchParams({ name, ...more })}`);
@@ -12,6 +13,24 @@ async function ask(what, more = {}) {
 
 export const fetchAbout = async () => (await ask("about")).json();
 export const fetchAccuracies = async () => (await ask("accuracies")).json();
+
+// Hops of a method in a part; null until they have arrived. After a change the old ones are shown until the new ones have.
+export function hopsOf(method, part, arrived, failed) {
+  const key = `${part} ${method}`, known = hops.get(key);
+  if (known && !known.isOld) return known.rows;
+  if (hops.size > KEPT_PARTS) hops.clear();
+  const asked = { rows: known ? known.rows : null, isOld: false };
+  hops.set(key, asked);
+  ask("hops", { part, method }).then(async (answer) => {
+    asked.rows = new Float32Array(await answer.arrayBuffer());
+    arrived();
+  }).catch(failed);
+  return asked.rows;
+}
+
+export function renewHops() {
+  for (const known of hops.values()) known.isOld = true;
+}
 
 export function partAt(about, seconds) {
   return Math.min(Math.floor(seconds / about.part_s), Math.ceil(about.duration_s / about.part_s) - 1);

@@ -1,4 +1,4 @@
-// What is drawn: the Earth, satellites, stations and open links, with one draw call each.
+// What is drawn: the Earth, orbits, satellites, footprints, stations, open links and models, with one draw call each.
 // One unit is the Earth's radius; the Earth-fixed axes x, y, z are x, -z, y of the scene.
 import {
   BufferAttribute, BufferGeometry, CanvasTexture, Color, DynamicDrawUsage, LineBasicMaterial, LineSegments, Mesh,
@@ -8,8 +8,16 @@ import {
 const EARTH_RADIUS_KM = 6371, SEA = "#16222e", LAND = "#435160", PICK_PX = 12;
 const RAMP = ["#9c179e", "#cc4778", "#ed7953", "#fdb42f", "#f0f921"].map((name) => new Color(name));
 const UNKNOWN = new Color("#9aa6b3");
-const LINKS = { ground: new Color("#5adc78"), platform: new Color("#ffaa3c"), isl: new Color("#6f819d") };
+const LINKS = { ground: new Color("#5adc78"), platform: new Color("#ffaa3c"), isl: new Color("#86a8d8") };
+const RING = new Color("#587394"), FOOTPRINT = new Color("#8fa3bb");
 const CONTACT = 5; // numbers of a contact: first node, second, kind, begin, end
+const HOP = 3; // numbers of a hop: begin, source, target
+const EARTH_RAD_PER_S = 7.2921e-5, MOST_FOOTPRINTS = 100, MOST_MODELS = 2048;
+const CORNERS = 64, COSINES = [], SINES = [];
+for (let i = 0; i <= CORNERS; i++) {
+  COSINES.push(Math.cos((2 * Math.PI * i) / CORNERS));
+  SINES.push(Math.sin((2 * Math.PI * i) / CORNERS));
+}
 
 function attribute(array) {
   return new BufferAttribute(array, 3).setUsage(DynamicDrawUsage);
@@ -49,8 +57,8 @@ function dots(shape, size) {
   return points;
 }
 
-function lines(count) {
-  const material = new LineBasicMaterial({ vertexColors: true, transparent: true, opacity: 0.6, depthWrite: false });
+function lines(count, opacity = 0.9) {
+  const material = new LineBasicMaterial({ vertexColors: true, transparent: true, opacity, depthWrite: false });
   const segments = new LineSegments(geometry(new Float32Array(6 * count)), material);
   segments.frustumCulled = false;
   return segments;
@@ -96,8 +104,23 @@ export class GlobeScene {
     this.nodes = new Float32Array(3 * (count + about.places.length)); // satellites, then places
     about.places.forEach((place, i) => put(this.nodes, 3 * (count + i), ...place.r_km));
     this.satellites = dots(geometry(this.nodes.subarray(0, 3 * count)), count > 300 ? 5 : 9);
+    this.inContact = new Uint8Array(count); // with the ground, as the links say
+    this.axes = [new Vector3(), new Vector3(), new Vector3(), new Vector3()]; // of a circle, for use in every frame
     this.links = lines(1024);
-    this.scene.add(earth(about.land), this.#stations(), this.satellites, this.links);
+    this.rings = this.#circles(about.has_rings ? 1 + Math.max(...about.orbit_of_satellite) : 0);
+    this.footprints = this.#circles(Math.min(count, MOST_FOOTPRINTS));
+    this.models = dots(geometry(new Float32Array(3 * MOST_MODELS)), 5);
+    this.models.geometry.attributes.color.array.fill(1);
+    this.models.geometry.setDrawRange(0, 0);
+    const masks = (role) => about.places.filter((place) => !role || place.role === role).map((place) => place.min_elevation_deg);
+    this.elevation = (Math.min(...(masks("ground").length ? masks("ground") : masks())) * Math.PI) / 180;
+    this.scene.add(earth(about.land), this.#stations(), this.rings, this.footprints, this.satellites, this.links, this.models);
+  }
+
+  #circles(count) {
+    const circles = lines(count * CORNERS);
+    circles.geometry.setDrawRange(0, 0);
+    return circles;
   }
 
   #stations() {
@@ -119,11 +142,92 @@ export class GlobeScene {
     this.satellites.geometry.attributes.position.needsUpdate = true;
   }
 
+  // A circle around the Earth's centre or around `along`: at + cos u + sin v, from the axes of this scene.
+  #circle(circles, number, colour, along, across, up, offset, radius) {
+    const { position, color } = circles.geometry.attributes;
+    for (let i = 0, place = 6 * CORNERS * number; i < CORNERS; i++) {
+      for (let end = i; end <= i + 1; end++, place += 3) {
+        const c = radius * COSINES[end], s = radius * SINES[end];
+        position.array[place] = offset * along.x + c * across.x + s * up.x;
+        position.array[place + 1] = offset * along.y + c * across.y + s * up.y;
+        position.array[place + 2] = offset * along.z + c * across.z + s * up.z;
+        color.array[place] = colour.r;
+        color.array[place + 1] = colour.g;
+        color.array[place + 2] = colour.b;
+      }
+    }
+  }
+
+  #shown(circles, count) {
+    circles.geometry.setDrawRange(0, 2 * CORNERS * count);
+    circles.geometry.attributes.position.needsUpdate = circles.geometry.attributes.color.needsUpdate = true;
+  }
+
+  // The orbits as circles: each through one of its satellites, in the direction in which it flies in space.
+  placeRings(positions, seconds) {
+    const { has_rings, satellites, orbit_of_satellite, part_s, step_s } = this.about;
+    if (!has_rings) return;
+    const [here, flight, normal, beside] = this.axes, size = 3 * satellites.length;
+    const step = Math.min(Math.floor(seconds / step_s), part_s / step_s - 1);
+    let count = 0, last = -1;
+    for (let s = 0; s < satellites.length; s++) {
+      const a = size * step + 3 * s, b = a + size;
+      if (orbit_of_satellite[s] === last || Number.isNaN(positions[a] + positions[b])) continue;
+      last = orbit_of_satellite[s];
+      here.fromArray(this.nodes, 3 * s);
+      const scale = 1 / (step_s * EARTH_RADIUS_KM); // the Earth turns below the orbit
+      flight.set((positions[b] - positions[a]) * scale + EARTH_RAD_PER_S * here.z, (positions[b + 2] - positions[a + 2]) * scale, -(positions[b + 1] - positions[a + 1]) * scale - EARTH_RAD_PER_S * here.x);
+      const radius = here.length();
+      here.divideScalar(radius);
+      normal.crossVectors(here, flight).normalize();
+      beside.crossVectors(normal, here);
+      this.#circle(this.rings, count++, RING, normal, here, beside, 0, radius);
+    }
+    this.#shown(this.rings, count);
+  }
+
+  // From where satellites are high enough for a station: of all, or in a large constellation of those in contact.
+  placeFootprints(isWanted) {
+    const [up, across, beside] = this.axes, count = this.about.satellites.length;
+    let drawn = 0;
+    for (let s = 0; isWanted && s < count && drawn < MOST_FOOTPRINTS; s++) {
+      if (count > MOST_FOOTPRINTS && !this.inContact[s]) continue;
+      up.fromArray(this.nodes, 3 * s);
+      const radius = up.length();
+      if (radius <= 1) continue;
+      up.divideScalar(radius);
+      across.set(up.z, 0, -up.x);
+      if (across.lengthSq() < 1e-6) across.set(1, 0, 0);
+      across.normalize();
+      beside.crossVectors(up, across);
+      const angle = Math.acos(Math.cos(this.elevation) / radius) - this.elevation;
+      this.#circle(this.footprints, drawn++, this.inContact[s] ? LINKS.ground : FOOTPRINT, up, across, beside, 1.003 * Math.cos(angle), 1.003 * Math.sin(angle));
+    }
+    this.#shown(this.footprints, drawn);
+  }
+
+  // Models that were sent in the last seconds, each on its link; returns how many there are.
+  placeModels(hops, seconds, shown_s) {
+    const { position } = this.models.geometry.attributes;
+    let count = 0;
+    for (let i = 0; hops && i < hops.length && count < MOST_MODELS; i += HOP) {
+      const share = (seconds - hops[i]) / shown_s;
+      if (share < 0 || share >= 1) continue;
+      const a = 3 * hops[i + 1], b = 3 * hops[i + 2];
+      for (let axis = 0; axis < 3; axis++) position.array[3 * count + axis] = this.nodes[a + axis] + share * (this.nodes[b + axis] - this.nodes[a + axis]);
+      count++;
+    }
+    this.models.geometry.setDrawRange(0, count);
+    position.needsUpdate = true;
+    return count;
+  }
+
   // Draws the links that are open, and returns how many of each kind there are.
   placeLinks(contacts, seconds) {
     const { kinds } = this.about;
     let open = 0;
     for (const kind of kinds) this.counts[kind] = 0;
+    this.inContact.fill(0);
     for (let i = 0; i < contacts.length; i += CONTACT) if (isOpen(contacts, i, seconds)) open++;
     this.#makeRoom(open);
     const { position, color } = this.links.geometry.attributes;
@@ -131,6 +235,7 @@ export class GlobeScene {
       if (!isOpen(contacts, i, seconds)) continue;
       const kind = kinds[contacts[i + 2]], { r, g, b } = LINKS[kind];
       this.counts[kind]++;
+      if (kind !== "isl") this.inContact[Math.min(contacts[i], contacts[i + 1])] = 1;
       for (let end = 0; end < 2; end++, place += 3) {
         const node = 3 * contacts[i + end];
         for (let axis = 0; axis < 3; axis++) position.array[place + axis] = this.nodes[node + axis];
@@ -161,6 +266,11 @@ export class GlobeScene {
     const tints = known && known.map((value) => (value === null ? UNKNOWN : rampColour((value - low) / (high - low))));
     this.about.orbit_of_satellite.forEach((orbit, s) => ((tints && tints[orbit]) || UNKNOWN).toArray(color.array, 3 * s));
     color.needsUpdate = true;
+  }
+
+  // How many circles are drawn: orbits and footprints.
+  get circles() {
+    return (this.rings.geometry.drawRange.count + this.footprints.geometry.drawRange.count) / (2 * CORNERS);
   }
 
   render({ longitude, latitude, distance }) {

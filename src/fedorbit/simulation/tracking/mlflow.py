@@ -53,7 +53,7 @@ class MlflowServer:
         """Connect, and create the experiment if there is none; `uri` None: as MLflow does."""
         for key, value in PATIENCE.items():
             os.environ.setdefault(key, value)
-        # Every retry would be a line of its own; what comes of them is said once, by us.
+        # Every retry would be a line of its own; the outcome is reported once, by us.
         logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
         try:
             with _one_at_a_time(uri or get_tracking_uri()):
@@ -153,7 +153,7 @@ class MlflowTracker:
         return run
 
     def _log_settings(self, run: Run) -> None:
-        """Log parameters, which MLflow never lets change, once, and tags at every start."""
+        """Log parameters once, since MLflow refuses to change them, and tags at every start."""
         settings = {_as_name(key): value for key, value in self._subject.settings.items()}
         missing = [
             Param(key, str(value)) for key, value in settings.items() if key not in run.data.params

@@ -15,7 +15,7 @@ from fedorbit.simulation.records import Record
 from fedorbit.simulation.tracking.subject import Subject
 
 Openers = Mapping[str, Callable[[Subject], RunProgress]]
-"""For each tracker, by its name, what makes the observer of a method."""
+"""Functions that make the observer of a method, by the tracker's name."""
 
 
 def _require_packages(section: TrackingSection) -> None:
@@ -29,7 +29,7 @@ def _require_packages(section: TrackingSection) -> None:
 
 
 def connect(section: TrackingSection) -> Openers:
-    """Get every tracker ready that is asked for; what is wrong with one is said now."""
+    """Connect to every configured tracker; report wrong settings now."""
     _require_packages(section)
     openers: dict[str, Callable[[Subject], RunProgress]] = {}
     if section.tensorboard:
@@ -60,7 +60,7 @@ class Tracking:
         self._config, self._folder = config, folder
         self._trackers: dict[str, RunProgress] = {}
         self._has_begun = False
-        """From then on work could be lost, and trackers are forgiven."""
+        """True once a method has begun: errors of trackers no longer stop the run."""
 
     def begin(self, method: str, rounds_done: int, rounds: int) -> None:
         """Report that a method starts or continues."""
@@ -68,12 +68,12 @@ class Tracking:
         self._begin_trackers(method, rounds_done, rounds)
 
     def round_done(self, t: int, record: Record | None) -> None:
-        """A round is over."""
+        """Report that a round is done."""
         self._display.round_done(t, record)
         self._tell(lambda tracker: tracker.round_done(t, record))
 
     def finished(self, summary: dict[str, Any]) -> None:
-        """All rounds are done."""
+        """Report that all rounds are done."""
         self._display.finished(summary)
         self._tell(lambda tracker: tracker.finished(summary))
 

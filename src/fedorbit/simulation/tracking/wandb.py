@@ -1,7 +1,7 @@
 """Weights & Biases: one run there per method, online, or offline for `wandb sync` later.
 
 The run of a method is remembered in its folder, so that a resumed method continues in the same one.
-Online, W&B says which step it has come to, and only later ones are logged. Offline it keeps a
+Online, W&B reports its last step, and only later ones are logged. Offline it keeps a
 folder per start (in `WANDB_DIR`, or `./wandb`); each start logs all that is recorded, and removes
 the folders of earlier ones.
 """
@@ -41,7 +41,7 @@ class WandbTracker:
     def __init__(
         self, subject: Subject, project: str, entity: str | None, mode: Mode | None
     ) -> None:
-        """`mode` None: as `WANDB_MODE` says, or else online."""
+        """`mode` None: that of `WANDB_MODE`, or else online."""
         self._subject, self._project, self._entity = subject, project, entity
         self._offline = (mode or os.environ.get("WANDB_MODE", "online")) != "online"
         self._run: Any = None
@@ -72,7 +72,8 @@ class WandbTracker:
             self._log(record)
         if self._offline:
             own = Path(self._run.dir).parent
-            for folder in own.parent.glob(f"offline-run-*-{run_id}"):
+            # W&B adds a number to the name of a folder that begins in the same second as another.
+            for folder in own.parent.glob(f"offline-run-*-{run_id}*"):
                 if folder != own:
                     shutil.rmtree(folder)
 
