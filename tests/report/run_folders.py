@@ -151,7 +151,7 @@ def write_run(
 
 
 def note(value: float, count: int = 1) -> dict[str, float]:
-    """What a record says of a number that was noted so often."""
+    """Return the entry in a record of a number that was noted `count` times."""
     return {"count": count, "mean": value, "max": value, "last": value}
 
 

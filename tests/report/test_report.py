@@ -1,4 +1,4 @@
-"""What a report says about runs: groups, figures, gaps, and that no name can break the page."""
+"""Contents of a report: groups of runs, figures, gaps, and that no name can break the page."""
 
 import html
 import html.parser
@@ -169,6 +169,27 @@ def test_series_are_called_as_the_study_calls_them(tmp_path: Path) -> None:
     write_run(tmp_path / "d", {"fedorbit": 70.0}, methods={"fedorbit": {**few, "rho": 0.8}})
     study_file(tmp_path, variants, {"a": "full", "b": "few", "d": "few"})
     assert all("called" not in label for label in compared(tmp_path).labels)  # not telling
+
+
+def test_methods_that_a_study_trains_for_other_epochs_are_in_one_setting(tmp_path: Path) -> None:
+    for name, method, epochs in (("a", "fedavg", 20), ("b", "local", 10), ("c", "local", 5)):
+        write_run(tmp_path / name, {method: 50.0}, training={"epochs": epochs})
+    assert len(compared(tmp_path).settings) == 3  # outside of a study epochs are a setting
+    cells = [f'folder = "{n}"\nsettings = {{ "training.epochs" = 1 }}' for n in "abc"]
+    (tmp_path / "study.toml").write_text("\n".join(f"[[cells]]\n{cell}" for cell in cells))
+    [setting] = compared(tmp_path).settings
+    labels = ["fedavg", "local (training.epochs 10)", "local (training.epochs 5)"]
+    assert [series.label for series in setting.series] == labels
+    assert [series.parameters["training.epochs"] for series in setting.series] == [20, 10, 5]
+
+
+def test_variants_of_training_settings_are_series(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", {"fedavg": 50.0})
+    write_run(tmp_path / "b", {"fedavg": 60.0}, training={"running_mean": 0.9})
+    variants = {"full": "{ training.running_mean = 0.9 }", "none": "{}"}
+    study_file(tmp_path, variants, {"a": "none", "b": "full"})
+    [setting] = compared(tmp_path).settings
+    assert [series.label for series in setting.series] == ["called none", "called full"]
 
 
 def test_settings_are_called_as_the_study_calls_them(tmp_path: Path) -> None:
@@ -612,6 +633,20 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
 
 # --- Transfers ------------------------------------------------------------------------------------
+
+
+def test_bytes_beside_those_of_fedavg_have_a_column_where_they_are_known(tmp_path: Path) -> None:
+    """Over routes they are not: a column of dashes would only raise a question."""
+    run = write_run(tmp_path / "run", {"fedavg": 50.0, "fedorbit": 60.0})
+    assert '<th scope="col">/ FedAvg</th>' in build_page(compared(run))
+    for method in ("fedavg", "fedorbit"):
+        path = run / method / "summary.json"
+        summary = json.loads(path.read_text()) | {"to_ground_vs_fedavg": None}
+        path.write_text(json.dumps(summary))
+    page = build_page(compared(run))
+    assert "/ FedAvg" not in page
+    rows = re.findall(r'<tr data-series="fedavg">(.*?)</tr>', page)
+    assert rows and all(row.count("</td>") == 5 for row in rows)
 
 
 def test_transfers_are_means_over_seeds_and_name_their_ends(tmp_path: Path) -> None:

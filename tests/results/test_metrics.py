@@ -1,11 +1,11 @@
-"""What tables show beside accuracy: worked out by hand from records written by hand."""
+"""Metrics of tables beside accuracy: worked out by hand from records written by hand."""
 
 from typing import Any
 
 import pytest
 
 from fedorbit.results.estimates import Estimate
-from fedorbit.results.metrics import METRICS, hours_to, values_over_seeds
+from fedorbit.results.metrics import METRICS, find_metric, hours_to, values_over_seeds
 from fedorbit.results.reading import MethodResults, add_hours
 from fedorbit.simulation.records import LAST_ROUNDS, headline
 
@@ -51,6 +51,20 @@ def test_a_run_always_reaches_its_own_headline(last: list[float]) -> None:
     found = records(*last)
     hours = hours_to(found, headline(found)["accuracy"], 1.0)
     assert hours is not None and 1.0 <= hours <= len(last) <= LAST_ROUNDS
+
+
+def test_hours_until_a_given_accuracy() -> None:
+    found = MethodResults(records(10.0, 40.0, 74.9, 75.0, *[80.0] * 9), None)
+    metric = find_metric("hours_at_75")
+    assert metric is not None and metric.head == "hours at 75 %" and metric.needs_records
+    assert metric.of(found) == 4.0
+    later = find_metric("hours_at_81")
+    assert later is not None and later.of(found) is None  # never reached
+    lucky = MethodResults(records(*[70.0] * 12, 76.0), None)
+    assert metric.of(lucky) is None  # the last ten have a mean of 70.6
+    names = ("hours_at_0", "hours_at_100", "hours_at_7.5", "hours_at_", "hours_at_N", "speed")
+    assert [find_metric(name) for name in names] == [None] * len(names)
+    assert find_metric("spread") is METRICS["spread"]
 
 
 def test_rounds_without_an_accuracy_are_passed_over() -> None:

@@ -1,4 +1,4 @@
-"""How results are printed."""
+"""Printing of results."""
 
 import pytest
 

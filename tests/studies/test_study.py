@@ -332,8 +332,9 @@ SIZES = {
     "constellations": ((3 * 2 * 2 + 3 + 3) * 3 * 3, (2 * 1 * 2 + 3 + 2) * 3),
     "dynamic": (5 * 3 * 2 * 3, 5 * 3 * 2),
     "links": (4 * 4 * 2 * 3, 4 * 4 * 2),
-    # 15 methods; quick: over physical links alone
-    "own": (15 * 3 * 2 * 3, 15 * 2),
+    # 26 methods, FedOrbit with two momenta; quick: over physical links alone
+    "own": (27 * 3 * 2 * 3, 27 * 2),
+    "own-half": ((3 + 3 * 2) * 2 * 3, (3 + 3 * 2) * 2),
     "own-ablation": (10 * 2 * 3, 10 * 2),
     # Values beside the defaults: momentum 3, every 3, mates 3, epochs 2; and one run with all defaults
     "own-links": (2 * 2 * 2 * 3, 2 * 2 * 2),

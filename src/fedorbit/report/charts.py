@@ -1,4 +1,4 @@
-"""The charts of a setting: places where the script draws, each with words and a table."""
+"""The charts of a setting: elements that the script draws in, each with a text and a table."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
 def _noted(
     setting: Setting, shown: dict[str, Any], labels: dict[int, str], band: str
 ) -> Html | None:
-    """What methods noted about their aggregations, where any did."""
+    """Build the charts of notes about aggregations; None where no method noted any."""
     charts = []
     for name, values in shown.get("noted", {}).items():
         kind, words = noted.KINDS[name], noted.in_words(setting, name)
@@ -78,7 +78,7 @@ def _noted(
 
 
 def _parameters(shown: dict[str, Any]) -> Html | None:
-    """Final figures over the values of parameters, where several were tried."""
+    """Build the charts of final figures over the values of parameters, where several were tried."""
     charts = []
     for number, sweep in enumerate(shown["sweeps"]):
         accuracy, spread = sweep["accuracy"], sweep["spread"]
@@ -142,7 +142,7 @@ def _traffic(shown: dict[str, Any], labels: dict[int, str]) -> Html:
 
 
 def _onboard(setting: Setting, shown: dict[str, Any]) -> Html | None:
-    """Time and charge on board, where they were recorded."""
+    """Build the charts of time and charge on board, where they were recorded."""
     values = shown.get("onboard")
     if values is None:
         return None

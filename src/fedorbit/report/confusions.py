@@ -16,7 +16,7 @@ from fedorbit.simulation.confusion import balanced_accuracy, class_accuracies, c
 Counts = NDArray[np.int64]
 
 MAX_VALUES = 20_000
-"""Of a method on a page; with more, the orbits are shown together only."""
+"""Most values of a method on a page; with more, only the sum over orbits is shown."""
 
 
 def summed(matrices: Sequence[Any]) -> Counts | None:
@@ -42,7 +42,7 @@ def total_matrices(setting: Setting) -> dict[str, Counts]:
 
 
 def class_names(setting: Setting, classes: int) -> list[str]:
-    """Return the names of the classes, or numbers where the run does not tell them."""
+    """Return the names of the classes, or numbers where the run has no names."""
     names = (setting.run.world or {}).get("classes", [])
     return list(names) if len(names) == classes else [f"class {c}" for c in range(classes)]
 

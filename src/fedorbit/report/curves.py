@@ -1,4 +1,4 @@
-"""What is shown of a series: curves over rounds and cost, and the row in the headline table."""
+"""Numbers of a series in the report: curves over rounds and cost, row of the headline table."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,13 +23,13 @@ FURTHER = (
     "balanced_accuracy", "macro_f1", "hours_to_80", "from_ground", "isl", "staleness",
     "idle_visits",
 )  # fmt: skip
-"""Metrics that the headline table has where they say something."""
+"""Metrics that the headline table has where the study asks for them or methods note them."""
 ASYNCHRONOUS = ("hours_to_80", "staleness", "idle_visits")
-"""Those that it has whenever a method noted something about its aggregations."""
+"""Metrics that the table has whenever a method noted something about its aggregations."""
 NOTED = ("staleness", "version", "idle_visit")
-"""What methods note about their aggregations."""
+"""Names of notes of methods about their aggregations."""
 CEILING = "centralised"
-"""Has all data in one place: a bound to compare with, which competes with none."""
+"""Method that has all data in one place: an upper bound, never marked as the best."""
 
 
 def per_round(series: Series, key: str) -> Curve:
@@ -39,7 +39,7 @@ def per_round(series: Series, key: str) -> Curve:
 
 
 def against(series: Series, key: str, cost: Sequence[str]) -> Curve:
-    """The same over what was spent by then: the sum of some cost figures, mean over seeds."""
+    """Mean over seeds of a figure over the mean cost so far, which is a sum of some figures."""
     rounds = rounds_of(series.replicates)
     spent = curve(rounds, _values(series.replicates, rounds, cost)).mean
     return curve(spent, _values(series.replicates, rounds, [key]))
@@ -84,9 +84,9 @@ def begun(setting: Setting) -> list[Series]:
 
 
 def visible_windows(setting: Setting) -> list[list[list[int]]] | None:
-    """Rounds in view `[begin, end)` per orbit; None if the records do not tell.
+    """Rounds in view `[begin, end)` per orbit; None if they are not recorded.
 
-    Older runs have no `world.json`; if they evaluated every round, the records know as well.
+    Older runs have no `world.json`; if they evaluated every round, the records have it as well.
     """
     if setting.run.world is not None:
         windows: list[list[list[int]]] = setting.run.world["visible"]
@@ -120,9 +120,9 @@ class HeadlineRow:
     to_ground_bytes: Estimate
     to_ground_vs_fedavg: Estimate
     further: dict[str, Estimate]
-    """The metrics of FURTHER; of nothing where the runs have no such number."""
+    """The metrics of FURTHER; an empty estimate where the runs have no such number."""
     published: tuple[float, float] | None = None
-    """Accuracy and spread as others published them."""
+    """Accuracy and spread as published elsewhere."""
     best: tuple[str, ...] = ()
     """Figures in which no other finished series of the setting is better."""
 
@@ -152,10 +152,10 @@ def headline_rows(setting: Setting) -> list[HeadlineRow]:
 
 
 def further_metrics(settings: Sequence[Setting]) -> list[str]:
-    """Choose what the headline table shows beside its own columns.
+    """Choose the metrics that the headline table shows beside its own columns.
 
-    That is what the runs' study asks for, and what tells asynchronous methods apart where there
-    are some; of these what is known of any series.
+    Candidates are those of `FURTHER` that the runs' study asks for, and `ASYNCHRONOUS` where a
+    method notes its aggregations; shown are those that at least one series has.
     """
     rows = [row for setting in settings for row in headline_rows(setting)]
     runs = [r for setting in settings for s in setting.series for r in s.replicates]
@@ -163,6 +163,12 @@ def further_metrics(settings: Sequence[Setting]) -> list[str]:
     if any(name in r.noted for r in runs for name in NOTED):
         asked |= set(ASYNCHRONOUS)
     return [n for n in FURTHER if n in asked and any(r.further[n].n for r in rows)]
+
+
+def is_compared_with_fedavg(settings: Sequence[Setting]) -> bool:
+    """Return whether bytes to the ground are known beside FedAvg's: over routes they are not."""
+    rows = (row for setting in settings for row in headline_rows(setting))
+    return any(row.to_ground_vs_fedavg.mean is not None for row in rows)
 
 
 def _row(series: Series) -> HeadlineRow:

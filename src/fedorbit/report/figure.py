@@ -20,7 +20,7 @@ def chart(
     after: Html | None = None,
     number: int | None = None,
 ) -> Html:
-    """Build a figure; `before` and `after` stand around the place, `number` tells twins apart."""
+    """Build a figure; `before` and `after` enclose the drawing, `number` counts those of a kind."""
     return tag(
         "figure",
         tag("figcaption", tag("h3", heading), tag("p", caption)),

@@ -35,9 +35,9 @@ class DelayMatrix:
 
     names: tuple[str, ...]
     direct_s: Floats
-    """By contacts with servers alone; NaN where there is no way."""
+    """Delays over contacts with servers alone; NaN where there is no way."""
     linked_s: Floats
-    """With links between satellites."""
+    """Delays over contacts with servers and links between satellites; NaN where there is no way."""
 
 
 def delay_matrix(

@@ -1,6 +1,6 @@
-"""What methods noted about their aggregations: staleness, number, idle visits.
+"""Charts of the notes of methods about their aggregations: staleness, number, idle visits.
 
-A method that notes nothing of a kind is not in its chart.
+A method without notes of a kind is not in the chart of that kind.
 """
 
 import math
@@ -24,14 +24,14 @@ Thinning = Callable[[int, Curve], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Noted:
-    """One kind of note, as it is shown."""
+    """One kind of note, and its chart."""
 
     heading: str
     caption: str
     of: Callable[[Sequence[Record]], list[float]]
     """One number per record of a seed; NaN where there is none."""
     final: Callable[[Series], str]
-    """What a series came to, in words."""
+    """Final value of a series, as text."""
 
 
 def _staleness(records: Sequence[Record]) -> list[float]:
@@ -39,7 +39,7 @@ def _staleness(records: Sequence[Record]) -> list[float]:
 
 
 def _versions(records: Sequence[Record]) -> list[float]:
-    """Aggregations so far: rounds without one note nothing."""
+    """Return the number of aggregations so far; rounds without an aggregation note nothing."""
     noted = (r.get("noted", {}).get("version", {}).get("last", 0.0) for r in records)
     return list(accumulate(noted, max))
 
@@ -114,18 +114,18 @@ def highest(curves: Sequence[Curve]) -> float:
 
 
 def in_words(setting: Setting, name: str) -> str:
-    """Describe a chart by what every series came to in the end."""
+    """Describe a chart by the final value of every series."""
     kind = KINDS[name]
     told = "; ".join(f"{series.label} {kind.final(series)}" for series in noting(setting, name))
     return f"{kind.caption} Over the run: {told}."
 
 
 def is_by_clock(setting: Setting) -> bool:
-    """Return whether accuracy over time is what a setting is about.
+    """Return whether the chart of accuracy over time comes first for a setting.
 
-    So it is where methods aggregate when they can instead of in rounds, and where a study asks for
-    hours.
+    It does where methods aggregate at contacts instead of in rounds, and where the study's table
+    has hours.
     """
     runs = [r for s in setting.series for r in s.replicates]
-    asked = any("hours_to_80" in r.run.study.metrics for r in runs)
+    asked = any(m.startswith("hours_") for r in runs for m in r.run.study.metrics)
     return asked or any(noting(setting, name) for name in KINDS)

@@ -16,7 +16,7 @@ from fedorbit.report.replicates import Comparison
 SCRIPTS = (
     "svg.js", "zoom.js", "lines.js", "matrices.js", "map.js", "classes.js", "figures.js", "page.js",
 )  # fmt: skip
-"""In this order, as one script or as several."""
+"""Scripts in the order in which they must run, as one script or as several."""
 STYLE = "page.css"
 
 

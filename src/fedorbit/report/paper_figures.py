@@ -1,4 +1,4 @@
-"""Figures for papers: one column wide, told apart without colour, the same bytes every time."""
+"""Figures for papers: one column wide, legible without colour, the same bytes every time."""
 
 import math
 import re
@@ -42,9 +42,9 @@ TICK_CHARACTERS, LINE_CHARACTERS = 24, 56
 """The longest label beside an axis, and the longest line in a column."""
 MANY_ORBITS = 10
 MANY_SERIES = 12
-"""With more, a panel for each would take more than two pages."""
+"""Most series with a panel each: more would take more than two pages."""
 MANY_MATRICES = 4
-"""Of classes; a page has more."""
+"""Most matrices of classes in a figure; a page has more."""
 TICKS = 6
 """Values below an axis that is half a column wide."""
 MAX_CELL_TEXTS = 64

@@ -1,13 +1,14 @@
-"""Which runs belong together: settings to compare in, series to compare, seeds as replicates.
+"""Runs sorted into settings to compare in, series to compare, and seeds as replicates.
 
 Two runs share a *setting* when their configurations differ in nothing but the seed, the methods
-and how they were executed. Within a setting a *series* is a method with its parameters, so that
-the variants of an ablation stand side by side; the seeds of a series are its replicates.
+and how they were executed. Within a setting a *series* is a method with its parameters, and with
+the training settings that a study varies, so that the variants of an ablation, and methods that
+train for different numbers of epochs, are in one chart. The seeds of a series are its replicates.
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from fedorbit.config.files import changes_results, flat_settings
@@ -22,8 +23,9 @@ SHORT_NAMES = {
     "constellation.satellites_per_plane": "satellites per plane",
 }
 MOST_KEYS = 4
-"""If more settings differ, a label names only as many as tell the runs apart, these first:"""
+"""If more settings differ, a label names only as many as distinguish the runs."""
 PREFERRED = ("partition.scheme", "constellation.planes", "data.name", "run.links")
+"""Settings that a label names first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,16 +34,13 @@ class Series:
 
     label: str
     replicates: tuple[MethodRecords, ...]
+    parameters: Mapping[str, Any]
+    """Method parameters that the configuration sets, and values of varied training settings."""
 
     @property
     def method(self) -> str:
         """The method's name, without parameters."""
         return self.replicates[0].method
-
-    @cached_property
-    def parameters(self) -> dict[str, Any]:
-        """Parameters that the configuration sets; defaults are left out."""
-        return method_parameters(_given(self.replicates[0].run.config), self.method)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +59,7 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Everything that was found, sorted out, and what a reader has to know about it."""
+    """All runs found, grouped by setting, and notes about them for the reader."""
 
     settings: tuple[Setting, ...]
     notes: tuple[str, ...]
@@ -81,13 +80,17 @@ def compare(methods: Sequence[MethodRecords]) -> Comparison:
     """Sort runs into settings and series."""
     runs = list(dict.fromkeys(method.run for method in methods))
     flat = {run: _given(run.config) for run in runs}
+    training = frozenset[str]().union(*(run.study.training for run in runs))
     setting_keys = _telling_keys(
-        [{k: v for k, v in flat[run].items() if _is_setting(k)} for run in runs]
+        [{k: v for k, v in flat[run].items() if _is_setting(k, training)} for run in runs]
     )
+    parameters = {
+        m: {k: v for k, v in flat[m.run].items() if k in training}
+        | method_parameters(flat[m.run], m.method)
+        for m in methods
+    }
     parameter_keys = {
-        name: _differing(
-            [method_parameters(flat[m.run], name) for m in methods if m.method == name]
-        )
+        name: _differing([parameters[m] for m in methods if m.method == name])
         for name in {m.method for m in methods}
     }
     setting_of = {
@@ -97,15 +100,14 @@ def compare(methods: Sequence[MethodRecords]) -> Comparison:
     notes = []
     for method in methods:
         setting = setting_of[method.run]
-        parameters = method_parameters(flat[method.run], method.method)
         peers = [
-            method_parameters(flat[m.run], m.method)
+            parameters[m]
             for m in methods
             if m.method == method.method and setting_of[m.run] == setting
         ]
         implied = _implied(method, parameter_keys[method.method], peers)
         telling = [key for key in parameter_keys[method.method] if key not in implied]
-        own = name_values(parameters, telling)
+        own = name_values(parameters[method], telling)
         series = f"{method.method} ({own})" if own else method.method
         replicates = found.setdefault(setting, {}).setdefault(series, [])
         twin = next((r for r in replicates if r.run.seed == method.run.seed), None)
@@ -119,7 +121,7 @@ def compare(methods: Sequence[MethodRecords]) -> Comparison:
             f"{series}, seed {method.run.seed}: {method.run.path} is left out, since "
             f"{twin.run.path} holds the same run."
         )
-    settings = _named(found, setting_keys)
+    settings = _named(found, setting_keys, parameters)
     return Comparison(settings, (*notes, *_unfinished(methods), *_without_world(runs)))
 
 
@@ -128,19 +130,21 @@ def _implied(
 ) -> set[str]:
     """Parameters that a variant sets with all else of a setting, such as the period of its orbits.
 
-    The variant's name tells them, unless runs of the method differ in them within the setting.
+    The variant's name stands for them, unless runs of the method differ in them within the setting.
     """
     variant = method.run.study.variant
-    if variant is None or variant.of_method:
+    if variant is None or variant.of_series:
         return set()
     own = {key for key in keys if f"methods.{method.method}.{key}" in variant.keys}
     return own - set(_differing(peers))
 
 
 def _named(
-    found: Mapping[str, Mapping[str, list[MethodRecords]]], setting_keys: Sequence[str]
+    found: Mapping[str, Mapping[str, list[MethodRecords]]],
+    setting_keys: Sequence[str],
+    parameters: Mapping[MethodRecords, Mapping[str, Any]],
 ) -> tuple[Setting, ...]:
-    """Call settings and series as their study does, if it has variants."""
+    """Name settings and series as their study does, if it has variants."""
     members: dict[str, list[MethodRecords]] = {}
     for series in found.values():
         for name, replicates in series.items():
@@ -153,15 +157,18 @@ def _named(
         setting_names[label] = _setting_name(label, runs, setting_keys)
     called, named = _unless_ambiguous(setting_names), _unless_ambiguous(series_names)
     return tuple(
-        Setting(called[label], tuple(Series(named[name], tuple(r)) for name, r in series.items()))
+        Setting(
+            called[label],
+            tuple(Series(named[n], tuple(r), parameters[r[0]]) for n, r in series.items()),
+        )
         for label, series in found.items()
     )
 
 
 def _setting_name(label: str, runs: Sequence[RunFolder], keys: Sequence[str]) -> str:
-    """Put a variant's name in the place of what it sets."""
+    """Replace the settings that a variant has by its name."""
     variant = next(filter(None, (run.study.variant for run in runs)), None)
-    if variant is None or variant.of_method:
+    if variant is None or variant.of_series:
         return label
     sections = tuple(f"{key}." for key in variant.keys)
     others = [k for k in keys if k not in variant.keys and not k.startswith(sections)]
@@ -169,9 +176,9 @@ def _setting_name(label: str, runs: Sequence[RunFolder], keys: Sequence[str]) ->
 
 
 def _series_name(name: str, replicates: Sequence[MethodRecords], several_methods: bool) -> str:
-    """Call a method by its variant; one without parameters by its own name among others."""
+    """Name a series by its variant; among several methods, one without parameters by its method."""
     variant = next(filter(None, (m.run.study.variant for m in replicates)), None)
-    if variant is None or not variant.of_method:
+    if variant is None or not variant.of_series:
         return name
     method = replicates[0].method
     if not several_methods:
@@ -180,17 +187,22 @@ def _series_name(name: str, replicates: Sequence[MethodRecords], several_methods
 
 
 def _unless_ambiguous(names: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the names as they are proposed, or the old ones if two were called the same."""
+    """Return the proposed names, or the old ones if two of the proposed are equal."""
     return names if len(set(names.values())) == len(names) else {name: name for name in names}
 
 
 def _given(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with something in them: a version without `events` wrote no `events = []`."""
+    """Return the settings that are not empty: older versions wrote no `events = []`."""
     return {key: value for key, value in flat_settings(config).items() if value != []}
 
 
-def _is_setting(key: str) -> bool:
-    return changes_results(key) and key not in NOT_A_SETTING and not key.startswith("methods.")
+def _is_setting(key: str, training: AbstractSet[str]) -> bool:
+    return (
+        changes_results(key)
+        and key not in NOT_A_SETTING
+        and key not in training
+        and not key.startswith("methods.")
+    )
 
 
 def _differing(values: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -199,10 +211,10 @@ def _differing(values: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _telling_keys(values: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Keys that differ, without those that another key implies.
+    """Return the keys that differ, without those that another key implies.
 
-    A Dirichlet partition has an alpha and a pathological one has none: `partition.scheme` tells.
-    Two constellations differ in dozens of keys, of which the first few tell.
+    A Dirichlet partition has an alpha and a pathological one has none: `partition.scheme` is
+    enough. Two constellations differ in dozens of keys, of which the first few are enough.
     """
     keys = _differing(values)
     telling = [k for k in keys if len({str(v[k]) for v in values if k in v}) > 1]
@@ -233,7 +245,7 @@ def name_values(values: Mapping[str, Any], keys: Sequence[str]) -> str:
 
 
 def _without(keys: Sequence[str]) -> str:
-    """Name what has none of some keys, such as `without onboard`; nothing if there are none."""
+    """Return a label for runs without some keys, such as `without onboard`; empty without keys."""
     tables = dict.fromkeys(key.partition(".")[0] for key in keys)
     return f"without {', '.join(tables)}" if tables else ""
 

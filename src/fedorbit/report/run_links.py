@@ -28,7 +28,7 @@ class OrbitPair(NamedTuple):
     windows: int
     median_s: float
     share: float
-    """Of the run's time in which any two satellites of them are linked."""
+    """Share of the run's time in which any two satellites of the pair are linked."""
 
 
 class LinkWindow(NamedTuple):

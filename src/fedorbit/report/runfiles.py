@@ -1,4 +1,4 @@
-"""Reading what runs left behind: every method of every run found at or below some folders."""
+"""Reading of finished and unfinished runs: every method of every run at or below some folders."""
 
 import math
 import re
@@ -17,33 +17,37 @@ from fedorbit.results.reading import MethodResults, add_hours, read_results
 from fedorbit.simulation.manifest import CONFIG, read_stored, refuse_links
 from fedorbit.simulation.records import STUDY, read_setting
 
+TRAINING = "training."
+
 
 @dataclass(frozen=True)
 class Variant:
-    """What a study calls a run's settings."""
+    """A study's name for the settings of a run."""
 
     label: str
-    of_method: bool
-    """Whether the study's variants are of methods' parameters alone."""
+    of_series: bool
+    """True if the study's variants change parameters of methods and training settings alone."""
     keys: frozenset[str]
-    """Settings that some variant of the study has; a list stands for all in it."""
+    """Settings that some variant of the study has; the key of a list stands for all its entries."""
 
 
 @dataclass(frozen=True)
 class StudyEntry:
-    """What a study's file says of one of its runs; nothing of a run that is in none."""
+    """A run's entry in the file of its study; all defaults for a run outside a study."""
 
     title: str | None = None
-    """What the study answers; a quick stand-in answers nothing."""
+    """Title of the study; None for a quick stand-in."""
     place: int = 0
-    """Where the run stands in the study."""
+    """Position of the run in the study, from 0."""
     published: tuple[float, float] | None = None
-    """Accuracy and spread that others published for this very setting."""
+    """Accuracy and spread published elsewhere for exactly this setting."""
     variant: Variant | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Values of the method's parameters that the study names; a default may be among them."""
+    training: frozenset[str] = frozenset()
+    """Training settings that the study varies, such as `training.epochs`: part of a series."""
     metrics: tuple[str, ...] = ()
-    """What the study's table shows, if its file says so."""
+    """Metrics of the study's table, if its file names any."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +67,12 @@ class RunFolder:
 
     @property
     def rounds(self) -> int:
-        """Rounds that the run is to have."""
+        """Number of rounds that are configured."""
         return int(self.config["run"]["rounds"])
 
     @property
     def round_s(self) -> float:
-        """Length of a round in simulated time."""
+        """Length of a round in seconds of simulated time."""
         return float(self.config.get("schedule", {}).get("round_s", 300.0))
 
 
@@ -126,7 +130,7 @@ def _read_folder(path: Path) -> RunFolder:
 
 
 def _study_entry(path: Path) -> StudyEntry:
-    """Look a run up in its study's file, if there is one; a file that says less is no error."""
+    """Look a run up in its study's file, if there is one; missing entries are no error."""
     try:
         study = parse_toml(read_text(path.parent / STUDY))
         cells = [(n, c) for n, c in enumerate(study["cells"]) if c.get("folder") == path.name]
@@ -135,12 +139,17 @@ def _study_entry(path: Path) -> StudyEntry:
             key: value for _, cell in cells for key, value in cell.get("settings", {}).items()
         }
         accuracy, spread = map(float, said.get("published", (math.nan, math.nan)))
+        variant = _variant(study.get("variants", ()), said.get("variant"))
+        varied = {key for cell in study["cells"] for key in cell.get("settings", {})}
+        if variant and variant.of_series:
+            varied |= variant.keys
         return StudyEntry(
             title=None if study.get("is_quick") else study.get("title"),
             place=cells[0][0] if cells else len(study["cells"]),
             published=None if math.isnan(accuracy) else (accuracy, spread),
-            variant=_variant(study.get("variants", ()), said.get("variant")),
+            variant=variant,
             parameters=method_parameters(settings, said.get("method", "")),
+            training=frozenset(key for key in varied if key.startswith(TRAINING)),
             metrics=tuple(map(str, study.get("table", {}).get("metrics", ()))),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -157,9 +166,9 @@ def _variant(variants: Sequence[dict[str, Any]], name: str | None) -> Variant | 
     settings = [key for v in variants for key in flat_settings(v.get("settings", {}))]
     # events.0.round: events
     keys = frozenset(current_name(re.split(r"\.\d", key)[0]) for key in settings)
-    of_method = all(key.startswith("methods.") for key in keys)
+    of_series = all(key.startswith(("methods.", TRAINING)) for key in keys)
     labels = {v["name"]: str(v.get("label", v["name"])) for v in variants}
-    return None if name is None else Variant(labels[name], of_method, keys)
+    return None if name is None else Variant(labels[name], of_series, keys)
 
 
 def _read_method(run: RunFolder, method: str) -> MethodRecords:

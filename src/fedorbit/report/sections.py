@@ -2,7 +2,12 @@
 
 from collections.abc import Sequence
 
-from fedorbit.report.curves import HeadlineRow, further_metrics, headline_rows
+from fedorbit.report.curves import (
+    HeadlineRow,
+    further_metrics,
+    headline_rows,
+    is_compared_with_fedavg,
+)
 from fedorbit.report.markup import Html, joined, scrolling, table, tag
 from fedorbit.report.replicates import Comparison
 from fedorbit.results.estimates import Estimate
@@ -24,7 +29,7 @@ CLOSER = (
     "keyboard: arrow keys for the values, + and - to look closer and back, Escape for everything."
 )
 COLUMNS = (
-    "method", "accuracy, %", "spread, points", "samples trained", "to ground", "/ FedAvg", "seeds",
+    "method", "accuracy, %", "spread, points", "samples trained", "to ground", "seeds",
 )  # fmt: skip
 
 
@@ -44,10 +49,12 @@ def headline(comparison: Comparison) -> Html:
     """Build the table of final figures, setting by setting."""
     several = len(comparison.settings) > 1
     further = further_metrics(comparison.settings)
-    columns = (*COLUMNS[:-1], *(METRICS[name].head for name in further), COLUMNS[-1])
+    compared = is_compared_with_fedavg(comparison.settings)
+    heads_of_further = (METRICS[name].head for name in further)
+    columns = (*COLUMNS[:-1], *["/ FedAvg"] * compared, *heads_of_further, COLUMNS[-1])
     groups = []
     for setting in comparison.settings:
-        rows = [_headline_row(row, comparison, further) for row in headline_rows(setting)]
+        rows = [_headline_row(row, comparison, further, compared) for row in headline_rows(setting)]
         if several:
             name = tag(
                 "th", setting.label, class_="setting", colspan=len(columns), scope="rowgroup"
@@ -159,7 +166,9 @@ def provenance(comparison: Comparison) -> Html:
     )
 
 
-def _headline_row(row: HeadlineRow, comparison: Comparison, further: Sequence[str]) -> Html:
+def _headline_row(
+    row: HeadlineRow, comparison: Comparison, further: Sequence[str], compared: bool
+) -> Html:
     name = tag("th", _key(comparison.labels.index(row.series)), row.series, scope="row")
     if not row.is_finished:
         name = tag(
@@ -175,7 +184,7 @@ def _headline_row(row: HeadlineRow, comparison: Comparison, further: Sequence[st
         tag("td", _figure(row.spread, "spread" in row.best), _published(row, 1)),
         tag("td", amount(row.samples_trained.mean)),
         tag("td", amount(row.to_ground_bytes.mean, "B")),
-        tag("td", ratio(row.to_ground_vs_fedavg.mean)),
+        tag("td", ratio(row.to_ground_vs_fedavg.mean)) if compared else None,
         *(tag("td", METRICS[name].printed(row.further[name])) for name in further),
         tag("td", len(row.seeds)),
         data_series=row.series,

@@ -1,4 +1,4 @@
-"""What a method's parameter does: final figures of finished runs over its values."""
+"""Sweeps of a method's parameter: final figures of finished runs over its values."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ FINAL_FIGURES = {"accuracy": "accuracy (%)", "spread": "spread (points)"}
 LEAST_VALUES = 3
 """Two values are a comparison, which the table shows as well."""
 MOST_SWEEPS = 12
-"""A full grid has more, most of them much alike; the first are drawn."""
+"""Largest number of sweeps drawn: a full grid has more, most of them much alike."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,16 +25,17 @@ class Sweep:
 
     parameter: str
     name: str
-    """The parameter, with what else tells these runs from others of the setting."""
+    """Parameter, and other values that distinguish the sweep's runs from others of the setting."""
     values: tuple[float, ...]
     replicates: tuple[tuple[MethodRecords, ...], ...]
     default: tuple[MethodRecords, ...]
-    """Seeds with the parameter left as it is, if there are any; a study may name its value."""
+    """Seeds with the parameter at its default, if there are any; a study may name its value."""
 
     def curve(self, key: str) -> Curve:
-        """Mean over seeds of a final figure at every value; values are counted, not placed.
+        """Return the mean over seeds of a final figure at every value.
 
-        So those that differ by orders of magnitude can be told apart.
+        Values are evenly spaced along x, so that values of different orders of magnitude stay
+        apart.
         """
         figures = [_finals(at_value, key) for at_value in self.replicates]
         table = np.full((max(map(len, figures)), len(figures)), np.nan)

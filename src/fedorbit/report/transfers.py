@@ -1,4 +1,4 @@
-"""Which orbits and stations have exchanged models, how often and how much."""
+"""Transfers of models between orbits and stations: messages and bytes of each pair."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +10,9 @@ from fedorbit.report.replicates import Series, Setting
 from fedorbit.results.numbers import amount
 
 MAX_PAIRS = 2000
-"""Of a method on a page: those with most bytes."""
+"""Pairs of a method on a page: those with most bytes."""
 LISTED = 100
-"""Rows of the table."""
+"""Number of rows in the table."""
 
 
 def end_names(setting: Setting) -> list[str]:
@@ -27,7 +27,7 @@ def end_names(setting: Setting) -> list[str]:
 def transfers_of(series: Series, ends: int) -> list[tuple[int, int, float, float]] | None:
     """Return source, target, messages and bytes, means over the seeds that are done.
 
-    None where none of them counted, or where a summary names an end that does not exist.
+    None where no seed counted transfers, or where a summary names an end that does not exist.
     """
     summaries = [replicate.summary or {} for replicate in series.replicates]
     counted = [summary["transfers"] for summary in summaries if "transfers" in summary]
@@ -45,7 +45,7 @@ def transfers_of(series: Series, ends: int) -> list[tuple[int, int, float, float
 
 
 def transfer_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any] | None:
-    """Return what the page's script draws; None where no run has counted."""
+    """Return the values that the page's script draws; None where no run has counted transfers."""
     names = end_names(setting)
     found = {s.label: transfers_of(s, len(names)) for s in begun(setting)} if names else {}
     rows: list[dict[str, Any]] = [

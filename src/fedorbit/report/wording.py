@@ -1,4 +1,4 @@
-"""Settings and figures in words, for tables, captions and those who cannot see a chart."""
+"""Settings and figures in words, for tables, captions and text alternatives of charts."""
 
 import re
 from collections.abc import Mapping, Sequence

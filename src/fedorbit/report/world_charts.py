@@ -22,7 +22,7 @@ def timeline_chart(setting: Setting, shown: dict[str, Any]) -> Html | None:
             in_view.update(range(begin, end))
     idle = 100.0 * (rounds - len(in_view)) / rounds
     passes = (setting.run.world or {}).get("passes")
-    # Files of earlier versions know no contacts: rounds in a row can hold several, or miss one.
+    # Files of earlier versions have no contacts: rounds in a row can hold several, or miss one.
     counted, last = (
         (passes, "passes") if passes is not None else (list(map(len, windows)), "runs of rounds")
     )

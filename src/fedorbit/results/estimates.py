@@ -8,10 +8,10 @@ from typing import TypeVar
 from fedorbit.simulation.records import mean
 
 BEST = {"accuracy": max, "spread": min}
-"""The figures in which methods compete, and what chooses the best."""
+"""The figures in which methods compete, and the function that chooses the best."""
 COMPETING = tuple(BEST)
 DECIMALS = 1
-"""Of a percentage, as printed."""
+"""Decimals of a percentage, as printed."""
 
 Key = TypeVar("Key", bound=Hashable)
 

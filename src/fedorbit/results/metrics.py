@@ -1,10 +1,11 @@
 """Metrics that a table may show of a method's run, and how each is printed.
 
-Study tables and the report take their numbers from here. `accuracy` and `spread` are what methods
-compete in; the others say what that took and how it came about, and none of them is marked as the
+Study tables and the report take their numbers from here. Methods compete in `accuracy` and
+`spread`. The other metrics describe cost and course of training, and none of them is marked as the
 best: a method that learns little reaches most of it early, and one that sends nothing sends least.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ from fedorbit.simulation.records import LAST_ROUNDS, Record, mean
 DEFAULT = COMPETING
 REACHED = 0.8
 """Share of the final accuracy at which the hours are counted."""
+HOURS_AT = "hours_at_N"
+"""Stands for `hours_at_75` and the like, with an accuracy from 1 to 99 %."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +32,10 @@ class Metric:
     explained: str = ""
     """A sentence for the note below a table."""
     unit: str | None = None
-    """Of an amount, which is printed with a prefix; None for plain numbers with one decimal."""
+    """Unit of an amount, printed with an SI prefix; None for plain numbers with one decimal."""
     needs_records: bool = False
     is_count: bool = False
-    """Whether a run that noted none of it had none, where another run of the method noted some."""
+    """True if a run without a note counts as 0, where another run of the method has one."""
 
     def printed(self, value: Estimate) -> str:
         """Write mean ± standard deviation over the seeds."""
@@ -43,16 +46,19 @@ class Metric:
 
 
 def hours_to(records: Sequence[Record], accuracy: float | None, share: float) -> float | None:
-    """Simulated hours until a share of an accuracy is reached to stay; None if it never is.
+    """Return the simulated hours until a share of an accuracy is reached and held; None if never.
 
-    That is the end of the first evaluated round whose own accuracy is at least that share, and the
-    mean of which with the evaluated rounds that follow, ten in all, is so too. Of a run's headline
-    accuracy, which is the mean of its last ten, there always is one.
+    They are counted to the end of the first evaluated round for which both the round's accuracy
+    and the mean over it and the evaluated rounds that follow, ten in all, are at least that share.
+    Where fewer are left it is the mean of the last ten. For a run's headline accuracy, which is
+    that mean, such a round always exists.
     """
     if accuracy is None:
         return None
+    last = max(len(records) - LAST_ROUNDS, 0)
     for place, record in enumerate(records):
-        following = mean([r["accuracy"] for r in records[place : place + LAST_ROUNDS]])
+        first = min(place, last)
+        following = mean([r["accuracy"] for r in records[first : first + LAST_ROUNDS]])
         both = (record["accuracy"], following)
         if all(value is not None and value >= share * accuracy for value in both):
             return float(record["hours"])
@@ -118,6 +124,29 @@ METRICS: dict[str, Metric] = {
         is_count=True,
     ),
 }
+
+
+def find_metric(name: str) -> Metric | None:
+    """Return the metric of a name, such as `accuracy` or `hours_at_75`; None if there is none."""
+    found = re.fullmatch(r"hours_at_([1-9]\d?)", name)
+    if found is None:
+        return METRICS.get(name)
+    accuracy = float(found[1])
+    return Metric(
+        f"hours at {accuracy:.0f} %",
+        lambda results: hours_to(results.records, accuracy, 1.0),
+        f"Hours at {accuracy:.0f} %: simulated hours until the accuracy is so high, and holds it "
+        f"in the mean of {LAST_ROUNDS} evaluated rounds; {NOT_KNOWN} if it never is, the number of "
+        "runs where only some reach it.",
+        needs_records=True,
+    )
+
+
+def find_metrics(names: Sequence[str]) -> list[Metric]:
+    """Return the metrics of names that are known."""
+    found = [find_metric(name) for name in names]
+    assert None not in found, names
+    return [metric for metric in found if metric is not None]
 
 
 def values_over_seeds(metric: Metric, runs: Sequence[MethodResults]) -> list[float | None]:

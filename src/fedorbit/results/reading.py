@@ -34,7 +34,7 @@ class MethodResults:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Final figures: the summary's, or of an unfinished run what its records say so far."""
+        """Final figures: from the summary, or for an unfinished run from its records so far."""
         if self.summary is not None:
             return self.summary
         last = self.records[-1] if self.records else {}
@@ -77,7 +77,7 @@ def read_results(run: Path, method: str) -> MethodResults:
 def finished(run: Path, method: str, with_records: bool = True) -> MethodResults | None:
     """Return a method's results if it is finished, and if the files of its run are whole.
 
-    Where nothing asks for its records, a run of format 1, which cannot be checked, may lack them.
+    With `with_records=False`, a run of format 1, which cannot be checked, may lack its records.
     """
     summary = read_summary(method_folder(run, method))
     if summary is None:

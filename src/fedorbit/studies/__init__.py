@@ -12,7 +12,7 @@ A study's folder, `studies/NAME` by default:
                             run's `folder`, its method, dataset, partition, links, seed, variant if
                             it has one, `settings`, the further axes, and `published` accuracy and
                             spread if there are. Cells whose settings agree share a folder.
-                            `is_quick` tells a stand-in from the study itself.
+                            `is_quick` is true for a quick stand-in of the study.
     RUN/                    one run of one method, as `fedorbit run` leaves it: config.toml,
                             METHOD/records.jsonl, METHOD/summary.json once it is done, checkpoints
     .study/RUN.toml         the configuration a run is to have

@@ -7,7 +7,7 @@ TICK_S = 0.5
 """Seconds to wait for events before progress is shown again."""
 
 Outcome = Literal["done", "failed", "held", "lost"]
-"""`held`: another process does the run. `lost`: whoever did it is gone, and did not say why."""
+"""`held`: another process does the run. `lost`: its process has ended without an answer."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Ended:
     slug: str
     outcome: Outcome
     reason: str = ""
-    """For a lost one: how its process ended, in a sentence that begins with "its"."""
+    """For a lost run: a sentence about the end of its process that begins with "its"."""
 
 
 class Executor(Protocol):

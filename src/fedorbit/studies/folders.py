@@ -27,7 +27,7 @@ HIDDEN = ".study"
 
 
 class Failure(TypedDict):
-    """Content of the file that says why a run failed."""
+    """Content of the file with the error of a failed run."""
 
     error: str
     traceback: str
@@ -94,7 +94,7 @@ def remove_lock(out: Path, slug: str) -> None:
 
 
 def failure_file(out: Path, slug: str) -> Path:
-    """Return the file that says why a run failed."""
+    """Return the file with the error of a failed run."""
     return _hidden(out, slug, "failure.json")
 
 

@@ -35,11 +35,11 @@ class Line:
     begins_section: bool
     published: bool = False
     heading: bool = False
-    """Whether it names the family of the methods below it, and has no numbers."""
+    """True for a line without numbers that names the group or family of the rows below it."""
 
 
 def lines(table: StudyTable) -> list[Line]:
-    """Return what every format prints; published values stand below ours, with the difference."""
+    """Return the lines that every format prints; published values and differences below ours."""
     several = len(table.seeds) > 1
     found: list[Line] = []
     kinds = table.kinds * len(table.columns)

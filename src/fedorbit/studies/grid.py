@@ -48,7 +48,7 @@ class Cell:
 
     @property
     def method(self) -> str:
-        """The one method of the run."""
+        """Method of the run, which has just one."""
         return self.config.run.method[0]
 
     @cached_property
@@ -63,7 +63,7 @@ class Cell:
         return self.axes[axis] if axis in self.axes else _lookup(self.config, axis)
 
     def described(self) -> dict[str, Any]:
-        """Return what readers of the study's folder need to know."""
+        """Return the cell's entry in `study.toml`, for readers of the study's folder."""
         variant = {VARIANT: self.variant.name} if self.variant else {}
         return {
             "folder": self.slug,
@@ -201,7 +201,7 @@ def _one_folder_per_run(cells: list[Cell]) -> Iterator[Cell]:
 
 
 def short_key(key: str) -> str:
-    """Return the last part of a key, as people say it."""
+    """Return the last part of a key: `rho` of `methods.fedorbit.rho`."""
     return key.rpartition(".")[2]
 
 

@@ -131,7 +131,7 @@ class _Worker:
             "engine": {"workers": workers},
             "allow_code": allowed_code(),
         }
-        with suppress(BrokenPipeError):  # it is dead, which its standard output tells next
+        with suppress(BrokenPipeError):  # it is dead: the end of its standard output follows
             self.process.stdin.write(json.dumps(order) + "\n")
             self.process.stdin.flush()
 

@@ -50,7 +50,7 @@ def run(
     ray: OnRay | None = None,
     watch: Watcher | None = None,
 ) -> list[RunState]:
-    """Do what is missing and return how every run ended; a failed one does not stop the others.
+    """Do all missing runs and return the end of each; a failed run does not stop the others.
 
     Earlier failures are tried again. Runs that another process does are left to it and waited for.
     With `ray`, runs are spread over a cluster.
@@ -68,7 +68,7 @@ def run(
         refuse_links(folder)
         remove_leftovers(folder, folder / folders.HIDDEN, older_than_s=LONG_WRITTEN_S)
     for tracking in {cell.config.tracking for cell in missing}:
-        connect(tracking)  # what is wrong with a tracker is said once, not by every run
+        connect(tracking)  # wrong settings are reported once, not by every run
     executor = _executor(study, folder, missing, jobs, ray)
     write_study(study, folder)
     for cell in missing:

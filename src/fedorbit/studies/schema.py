@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from fedorbit.config.explain import WRITTEN, nearest
 from fedorbit.config.files import flat_settings
 from fedorbit.config.schema import Section
-from fedorbit.results.metrics import DEFAULT, METRICS
+from fedorbit.results.metrics import DEFAULT, HOURS_AT, METRICS, find_metric
 
 SHORT = {
     "method": "run.method",
@@ -28,14 +28,14 @@ class VariantSection(Section):
     """Settings under a name, such as "FedOrbit without catch-up"."""
 
     name: str = Field(min_length=1, description="to refer to it, and part of the runs' folders")
-    label: str | None = Field(None, description="how tables call it; default: the name")
+    label: str | None = Field(None, description="its name in tables; default: the name")
     settings: dict[str, Any] = Field(default_factory=dict, description="as in a configuration")
 
 
 class QuickSection(Section):
     """Changes by --quick, beside small synthetic images and few rounds."""
 
-    axes: dict[str, Any] = Field(default_factory=dict, description="take the place of the grid's")
+    axes: dict[str, Any] = Field(default_factory=dict, description="replace those of the grids")
     settings: dict[str, Any] = Field(default_factory=dict, description="laid over all others")
 
     @field_validator("axes")
@@ -68,7 +68,7 @@ class TableSection(Section):
         DEFAULT,
         min_length=1,
         strict=False,
-        description=f"what every column shows, among {', '.join(METRICS)}",
+        description=f"what every column shows, among {', '.join((*METRICS, HOURS_AT))}",
     )
 
     @field_validator("columns", "groups")
@@ -80,10 +80,10 @@ class TableSection(Section):
     @classmethod
     def _are_metrics(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for name in value:
-            if name not in METRICS:
+            if find_metric(name) is None:
                 raise ValueError(
                     f"unknown metric {name!r}{nearest(name, METRICS)}; known are "
-                    f"{', '.join(METRICS)}"
+                    f"{', '.join(METRICS)}, and {HOURS_AT} for an accuracy of N %"
                 )
         if len(set(value)) < len(value):
             raise ValueError(f"a metric is named twice: {list(value)}")
@@ -98,18 +98,18 @@ class TableSection(Section):
 
 
 class ResourcesSection(Section):
-    """Resources of a run on a cluster; on one machine `--jobs` says how many run at a time."""
+    """Resources of a run on a cluster; on one machine `--jobs` is the number of runs at a time."""
 
     cpus: int = Field(1, ge=1, le=1024, description="cores, and threads")
     gpus: float = Field(
-        0.0, ge=0, le=1024, description="reserved; engine.device says what uses them"
+        0.0, ge=0, le=1024, description="reserved; a run uses them if engine.device is cuda"
     )
 
 
 class StudyFile(Section):
     """A base configuration, and grids of what differs from it."""
 
-    title: str = Field(description="what the study answers, in one line")
+    title: str = Field(description="question that the study answers, in one line")
     name: str | None = Field(None, description="default: the name of the file")
     base: str = Field("paper", description="a preset, or a file relative to this one")
     settings: dict[str, Any] = Field(default_factory=dict, description="laid over the base")

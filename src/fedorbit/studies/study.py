@@ -36,7 +36,7 @@ class Study:
     folder: Path | None = None
     """The folder of runs that it was loaded from; None for a shipped study or a file."""
     given: tuple[str, ...] = ()
-    """Overrides of whoever has loaded it, beside those that the folder has."""
+    """Overrides given when the study was loaded, beside those stored in its folder."""
 
     @property
     def runs(self) -> list[Cell]:
@@ -47,7 +47,7 @@ class Study:
 
     @property
     def quick(self) -> bool:
-        """Whether this is a small stand-in on synthetic images."""
+        """True for a small stand-in on synthetic images."""
         return self.file.is_quick
 
     @property
@@ -58,7 +58,7 @@ class Study:
         return {key: value for key, value in changes.items() if changes_results(key)}
 
     def published(self, cell: Cell) -> list[float] | None:
-        """Return published accuracy and spread, where the run is what was published."""
+        """Return published accuracy and spread; None unless the cell has the published settings."""
         if self.quick or self.changes or cell.variant is not None or cell.extra:
             return None
         of_dataset = self.file.published.get(cell.config.data.name, {})
@@ -105,7 +105,7 @@ def load_study(
 
 
 def refuse_other_study(study: Study, folder: Path) -> None:
-    """A folder has one study file and one set of tables: another study's must not be lost."""
+    """Refuse a folder of another study, whose file and tables would be overwritten."""
     if not (folder / STUDY).exists():
         return
     there, name = load_study(folder).default_out.name, study.default_out.name
@@ -118,7 +118,7 @@ def refuse_other_study(study: Study, folder: Path) -> None:
 def write_study(study: Study, folder: Path) -> None:
     """Write the study as resolved, with its cells, into the folder of its runs.
 
-    Cells of runs that are there from another part of the study stay, for those who read results.
+    Cells of earlier runs, from another part of the study, are kept for readers of the results.
     """
     file = study.file
     lines = ["# Written by `fedorbit study run`; layout: see the module fedorbit.studies."]
@@ -141,7 +141,7 @@ def write_study(study: Study, folder: Path) -> None:
 
 
 def _table_entries(table: TableSection) -> dict[str, Any]:
-    """Return the keys of the table; the later ones only where they say something."""
+    """Return the keys of the table; `groups` and `metrics` only if they are not the defaults."""
     defaults = table.model_dump(exclude_defaults=True)
     later = ("groups", "metrics")
     return {k: v for k, v in table.model_dump().items() if k not in later or k in defaults}
@@ -260,9 +260,10 @@ def _values(text: str) -> Any:
 def _selected_axes(file: StudyFile, axes: Mapping[str, list[Any]]) -> dict[str, Any]:
     """Return common axes and grids with chosen values on some axes.
 
-    Values that some grid has are kept where they are, and a grid that has others only is left out:
+    Values that some grid has are kept there, and a grid that has none of them is left out:
     `method = ["ditto"]` drops a grid of FedAvg and does not make it one of Ditto. Values that no
-    grid has join those, or take the place of all if none is known. Grids without the axis stay.
+    grid has are added to the kept ones, or replace all values if no grid has any. Grids without
+    the axis stay.
     """
     inner = [key for key in axes if any(key in grid for grid in file.grid)]
     # What a grid inherits counts as its own.

@@ -22,7 +22,7 @@ class RunFiles:
     """Files that are new or have changed, by their paths in the study's folder."""
 
     contents: dict[str, bytes]
-    """In the order in which they are to be written."""
+    """Contents of files in the order in which they are to be written."""
     checkpoints: frozenset[str]
     """All checkpoint files there are; those that are not here are outdated."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from fedorbit.methods import FAMILIES, family_of
 from fedorbit.methods.base import Family
 from fedorbit.results.estimates import COMPETING, Estimate, best, estimate
-from fedorbit.results.metrics import DEFAULT, METRICS, Metric, values_over_seeds
+from fedorbit.results.metrics import DEFAULT, Metric, find_metrics, values_over_seeds
 from fedorbit.results.reading import MethodResults, add_hours, finished
 from fedorbit.simulation.records import LAST_ROUNDS
 from fedorbit.studies.folders import refuse_other_configurations
@@ -24,7 +24,7 @@ class Entry:
     """One number of a table: a metric over the seeds of a cell."""
 
     values: tuple[float, ...]
-    """Of the runs that are done and have it, in the order of the seeds."""
+    """Values of the finished runs that have the metric, in the order of the seeds."""
     expected: int
     done: int
     published: float | None = None
@@ -32,17 +32,17 @@ class Entry:
 
     @property
     def complete(self) -> bool:
-        """Whether every seed is done; a mean over some of them is never shown."""
+        """True if every seed has a value; a mean over some of the seeds is never shown."""
         return len(self.values) == self.expected
 
     @property
     def unknown(self) -> bool:
-        """Whether every seed is done and none has such a number."""
+        """True if every seed is done and none has a value of the metric."""
         return self.done == self.expected and not self.values
 
     @property
     def over_seeds(self) -> Estimate:
-        """Mean and sample standard deviation; of nothing unless complete."""
+        """Mean and sample standard deviation; an empty estimate unless complete."""
         return estimate(self.values if self.complete else ())
 
     @property
@@ -58,7 +58,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Row:
-    """A method or variant; `entries` are the metrics per column, None where not asked."""
+    """A method or variant; `entries` are the metrics per column, None where there is no cell."""
 
     label: str
     section: int
@@ -66,7 +66,7 @@ class Row:
     reference: bool
     entries: tuple[tuple[Entry, ...] | None, ...]
     group: str = ""
-    """Heading that it stands below, if the study has such."""
+    """Heading above the row; empty if the study has none."""
 
     @property
     def full_label(self) -> str:
@@ -76,7 +76,7 @@ class Row:
 
 @dataclass(frozen=True)
 class StudyTable:
-    """Rows are methods and variants, columns what the study says, dataset and partition mostly."""
+    """Rows are methods and variants, columns axes of the study, mostly dataset and partition."""
 
     name: str
     title: str
@@ -111,7 +111,7 @@ class StudyTable:
         bounds = f", {' and '.join(left_out)} left out" if left_out else ""
         changed = ", ".join(f"{key} = {value}" for key, value in self.changes.items())
         groups = " of each part" if any(row.group for row in self.rows) else ""
-        competing = [METRICS[name].head for name in self.metrics if name in COMPETING]
+        competing = [name for name in self.metrics if name in COMPETING]
         figures = " and ".join(competing).capitalize()
         percent = "In" if set(self.metrics) <= set(COMPETING) else f"{figures} in"
         means = f"{percent} percent, means of the last {LAST_ROUNDS} evaluated rounds; "
@@ -125,7 +125,7 @@ class StudyTable:
     @property
     def kinds(self) -> list[Metric]:
         """The metrics, in the order of the columns."""
-        return [METRICS[name] for name in self.metrics]
+        return find_metrics(self.metrics)
 
     @property
     def heading(self) -> str:
@@ -218,7 +218,7 @@ def _row_label(cell: Cell, axes: Sequence[str], several: AbstractSet[str]) -> st
 
 
 def _entries(study: Study, out: Path, cells: list[Cell]) -> tuple[Entry, ...]:
-    kinds = [METRICS[name] for name in study.file.table.metrics]
+    kinds = find_metrics(study.file.table.metrics)
     with_records = any(metric.needs_records for metric in kinds)
     runs = [_finished(out, cell, with_records) for cell in cells]
     done = [results for results in runs if results is not None]

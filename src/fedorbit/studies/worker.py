@@ -1,8 +1,8 @@
 """A process that does runs for a study, one after the other: `python -m fedorbit.studies.worker`.
 
 Orders are JSON lines on standard input, answers are JSON lines on standard output. When standard
-input closes, whoever gave the orders is gone, killed perhaps: the run in hand is then stopped as by
-SIGTERM, which keeps a checkpoint, and nothing continues unattended.
+input closes, the process that gave the orders has ended, perhaps by a kill: the current run is then
+stopped as by SIGTERM, which keeps a checkpoint, and nothing continues unattended.
 """
 
 import json

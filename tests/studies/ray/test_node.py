@@ -1,4 +1,4 @@
-"""What a node does, without Ray: whether it fits, and runs apart from the study's folder."""
+"""Work of a node, without Ray: checks of the node, and runs outside of the study's folder."""
 
 import signal
 import socket

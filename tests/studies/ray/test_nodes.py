@@ -1,4 +1,4 @@
-"""How many runs a cluster has room for, and which nodes are refused; Ray is a stand-in here."""
+"""Number of runs that fit on a cluster, and refused nodes; Ray is a stand-in here."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,7 @@
 """Runs as tasks of a Ray cluster, one task per run.
 
-Ray says when a process or a node is lost and when there is room again; whatever concerns the run
-itself is as on one machine. Tasks die with the process that ordered them, which Ray sees to.
+Ray reports lost processes and nodes, and free resources; everything else about a run is as on one
+machine. Ray ends tasks when the process that started them ends.
 """
 
 import time
@@ -40,16 +40,16 @@ class OnRay:
     cpus: int | None = None
     """Cores, and threads, of a run; default: as the study's [resources] say, which is one."""
     gpus: float | None = None
-    """GPUs that are reserved for a run; whether it uses them says its engine.device."""
+    """GPUs that are reserved for a run; its engine.device decides whether it uses them."""
     files: Literal["shared", "return"] = "shared"
-    """Whether nodes write into the study's folder, or send what they have written."""
+    """`shared`: nodes write into the study's folder; `return`: nodes send their files back."""
 
 
 @contextmanager
 def ray_executor(
     study: Study, out: Path, cells: Sequence[Cell], wanted: OnRay, jobs: int | None
 ) -> "Iterator[RayTasks]":
-    """Join the cluster, see that its nodes can do these runs, and stop them in the end."""
+    """Join the cluster, check that its nodes can do the runs, and stop the runs in the end."""
     out = out.absolute()
     resources = _resources(study, wanted)
     names = {cell.config.data.name for cell in cells} - {SYNTHETIC}
@@ -81,7 +81,7 @@ def _resources(study: Study, wanted: OnRay) -> ResourcesSection:
 
 
 class RayTasks:
-    """Tasks under way, and their events."""
+    """Running tasks, and their events."""
 
     retries = 3
 
@@ -96,7 +96,7 @@ class RayTasks:
     ) -> None:
         self._ray, self._out, self._needs, self._returned = ray, out, needs, returned
         self._resources, self._jobs = resources, jobs
-        # No retries of Ray's own: it would keep them to itself.
+        # No retries by Ray, which would not report them.
         task = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)
         self._do = task(node.do)
         self._slugs: dict[Any, str] = {}

@@ -116,7 +116,7 @@ def do(order: Order) -> Answer:
         return Answer("lost", f"its node {socket.gethostname()} {obstacle}")
     try:
         return _do_here(order) if order.files is None else _do_apart(order, order.files)
-    except KeyboardInterrupt:  # by Ray, or by whoever ends the processes of this node
+    except KeyboardInterrupt:  # by Ray, or by a user who ends the processes of this node
         return Answer("lost", f"its process on node {socket.gethostname()} was stopped")
 
 
@@ -131,7 +131,7 @@ def _do_apart(order: Order, files: RunFiles) -> Answer:
         out = Path(scratch)
         write_files(files, out, order.slug)
         mirror = Mirror(out, order.slug)
-        mirror.changes()  # those are known where they come from
+        mirror.changes()  # skip these first files: the sender has them
         outcome: Outcome = "lost"
         reason = f"its process on node {socket.gethostname()} was stopped"
         log = folders.run_log(out, order.slug)
@@ -174,7 +174,7 @@ def _logging_to(path: Path) -> Iterator[None]:
 
 
 def _obstacle(needs: Needs) -> str:
-    """Return why this node cannot do the runs, such that "node NAME …" is a sentence."""
+    """Return the reason why this node cannot do the runs, to follow "node NAME"; empty if none."""
     if __version__ != needs.home.version:
         return (
             f"has fedorbit {__version__}, and the study was started by {needs.home.version}; "

@@ -65,7 +65,7 @@ class ReturnedFiles:
                 write_files(files, self._out, self._tickets[ticket])
 
     def settle(self, slug: str, last: RunFiles | None) -> None:
-        """Write down the last files of a run that has ended, and let go of it."""
+        """Write the last files of a run that has ended, and release its lock."""
         self.receive()
         if last is not None:
             write_files(last, self._out, slug)
