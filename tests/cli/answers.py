@@ -1,10 +1,10 @@
-"""What commands answer."""
+"""Outputs of commands, for tests."""
 
 from typing import NamedTuple
 
 
 class Done(NamedTuple):
-    """What a finished command left."""
+    """Outputs of a finished command."""
 
     stdout: str
     stderr: str

@@ -1,4 +1,4 @@
-"""What every command says: refusals in one sentence, names as they are, Ctrl-C, any terminal."""
+"""Messages of every command: refusals in one sentence, names as they are, Ctrl-C, any terminal."""
 
 import json
 import signal
@@ -79,12 +79,10 @@ def test_names_are_shown_as_they_are(fedorbit, tmp_path: Path, monkeypatch) -> N
     assert "[bold]b[\u2215bold]" in dealt
 
     station = ("-o", f"stations.0.name={NASTY}")
-    for text in (
-        fedorbit("orbits", *station, "--out", "[/out]").stdout,
-        fedorbit("orbits", *station, "--contacts", "1", "-o", "schedule.rounds=200").stdout,
-    ):
-        assert NASTY in text
-    assert "[/out]/map.png" in fedorbit("orbits", *station, "--out", "[/out]").stdout
+    drawn = fedorbit("orbits", *station, "--out", "[/out]").stdout
+    assert NASTY in drawn and "[/out]/map.png" in drawn
+    longer = ("--contacts", "1", "-o", "schedule.rounds=200")
+    assert NASTY in fedorbit("orbits", *station, *longer).stdout
     satellites = [(NASTY, made_satellite(1, 0.0)), ("plain", made_satellite(2, 40.0))]
     (tmp_path / "fleet.json").write_text(omm_json(satellites))
     elements = ("-o", "constellation.kind=elements", "-o", "constellation.file=fleet.json")

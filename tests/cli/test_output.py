@@ -76,7 +76,8 @@ def test_markup_in_titles_heads_and_cells_is_text(at_width, capsys) -> None:
         (["data", "partition"], ["sat 4.3", "orbit 4"]),
         (["data", "inspect", "synthetic"], ["6,000"]),
         (["data", "list"], ["eurosat", "27,000"]),
-        (["methods"], ["fedorbit", "0.95"]),
+        (["methods"], ["fedorbit", "rendezvous"]),
+        (["methods", "fedorbit"], ["similarity_smoothing", "0.95"]),
     ],
 )
 def test_no_command_cuts_anything(at_width, capsys, command: list[str], whole: list[str]) -> None:

@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
-from tests.cli.test_run import SMALL, fedorbit  # noqa: F401
+from tests.cli.test_run import SMALL
 from tests.report.run_folders import world, write_run
 
 
-def test_a_page_and_figures_of_a_real_run(fedorbit, tmp_path: Path) -> None:  # noqa: F811
+def test_a_page_and_figures_of_a_real_run(fedorbit, tmp_path: Path) -> None:
     fedorbit("run", *SMALL, "-m", "fedavg", "-m", "ditto", "-o", "run.rounds=3", "--out", "run")
     world_file = json.loads((tmp_path / "run" / "world.json").read_text())
     assert len(world_file["visible"]) == 3
@@ -24,7 +24,7 @@ def test_a_page_and_figures_of_a_real_run(fedorbit, tmp_path: Path) -> None:  # 
         assert summary["provenance"].keys() >= {"commit", "config_hash", "cpu"}
 
 
-def test_several_folders_and_notes(fedorbit, tmp_path: Path) -> None:  # noqa: F811
+def test_several_folders_and_notes(fedorbit, tmp_path: Path) -> None:
     write_run(tmp_path / "a", {"fedavg": 50.0}, setting=world())
     write_run(tmp_path / "b", {"ditto": 60.0}, unfinished=("ditto",))
     done = fedorbit("report", "a", "b")
@@ -33,7 +33,7 @@ def test_several_folders_and_notes(fedorbit, tmp_path: Path) -> None:  # noqa: F
     assert (tmp_path / "report.html").is_file()
 
 
-def test_what_is_no_run_is_refused(fedorbit, tmp_path: Path) -> None:  # noqa: F811
+def test_what_is_no_run_is_refused(fedorbit, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refused = fedorbit("report", "empty", code=2)
     assert "empty holds no run" in refused.stderr

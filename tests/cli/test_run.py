@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -35,7 +36,9 @@ SMALL = [
 
 
 @pytest.fixture
-def fedorbit(own_cache: Path, tmp_path: Path):
+def installed(own_cache: Path, tmp_path: Path):
+    """Run the installed command as a process, which shows warnings: here they are errors."""
+
     def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [COMMAND, *arguments],
@@ -51,8 +54,8 @@ def fedorbit(own_cache: Path, tmp_path: Path):
     return run
 
 
-def test_a_run_from_the_command_line(fedorbit, tmp_path: Path) -> None:
-    done = fedorbit("run", *SMALL, "-o", "run.rounds=4", "--out", "first", "--json")
+def test_a_run_from_the_command_line(installed, fedorbit, tmp_path: Path) -> None:
+    done = installed("run", *SMALL, "-o", "run.rounds=4", "--out", "first", "--json")
     document = json.loads(done.stdout)
     assert [run["method"] for run in document["runs"]] == ["fedavg", "ditto", "fedorbit"]
     for run in document["runs"]:
@@ -204,9 +207,9 @@ def test_bad_input(fedorbit, tmp_path: Path, arguments: list[str], message: str)
         ("physical", "3 of 3 orbits never aggregate (0, 1, 2): their satellites do not all"),
     ],
 )
-def test_links_that_mean_less_than_they_say_are_named(fedorbit, links: str, message: str) -> None:
+def test_links_that_mean_less_than_they_say_are_named(installed, links: str, message: str) -> None:
     changes = ["network.isl=none", f"run.links={links}", "run.rounds=1", "schedule.rounds=2"]
-    done = fedorbit("run", *SMALL, *(word for change in changes for word in ("-o", change)))
+    done = installed("run", *SMALL, *(word for change in changes for word in ("-o", change)))
     assert message in " ".join(done.stderr.split())
 
 
@@ -216,7 +219,13 @@ def test_methods_are_listed(fedorbit) -> None:
     assert document["ditto"]["parameters"]["lambda"]["default"] == 0.1
     assert document["fedorbit"]["parameters"]["rho"]["default"] == 0.95
     text = fedorbit("methods").stdout
-    assert "rho" in text and "0.95" in text
+    assert all(re.search(rf"^ {name} ", text, re.MULTILINE) for name in METHODS)
+    assert "fedorbit methods NAME" in text and "0.95" not in text
+    text = fedorbit("methods", "fedorbit", "ditto").stdout
+    assert "rho" in text and "0.95" in text and "scaffold" not in text
+    assert list(json.loads(fedorbit("methods", "apfl", "--json").stdout)["methods"]) == ["apfl"]
+    refused = " ".join(fedorbit("methods", "fedavgg", code=2).stderr.split())
+    assert "did you mean 'fedavg'" in refused
 
 
 def test_every_parameter_of_a_shipped_method_says_what_it_means(fedorbit) -> None:
@@ -230,9 +239,9 @@ def test_every_parameter_of_a_shipped_method_says_what_it_means(fedorbit) -> Non
     assert silent == []
 
 
-def test_links_that_are_assumed_and_do_not_exist_are_named(fedorbit) -> None:
+def test_links_that_are_assumed_and_do_not_exist_are_named(installed, fedorbit) -> None:
     assumed = ("-o", "network.isl=assumed")
-    done = fedorbit("run", *SMALL, "-m", "local", "-o", "run.rounds=1", *assumed)
+    done = installed("run", *SMALL, "-m", "local", "-o", "run.rounds=1", *assumed)
     assert "Satellites of 3 of 3 orbits do not always see each other" in " ".join(
         done.stdout.split()
     )

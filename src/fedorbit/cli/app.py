@@ -14,7 +14,7 @@ from typer.models import CommandFunctionType
 class FlowingHelp:
     """Help that has no line breaks but those between paragraphs.
 
-    Flags say that they are flags by having no value; Typer would put `<bool>` there.
+    Flags are shown without a value; Typer would show `<bool>` as their value.
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -40,7 +40,7 @@ class Group(FlowingHelp, TyperGroup):
 
 
 class App(typer.Typer):
-    """Typer's, with these commands and groups."""
+    """A `typer.Typer` with the commands and groups of this module."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(cls=Group, **settings)
@@ -48,7 +48,7 @@ class App(typer.Typer):
     def command(
         self, name: str | None = None, **settings: Any
     ) -> Callable[[CommandFunctionType], CommandFunctionType]:
-        """As Typer's."""
+        """Register a command, as `typer.Typer.command` does."""
         return super().command(name, cls=Command, **settings)
 
 
@@ -69,5 +69,5 @@ class LaterCommand(TyperCommand):
         return get_group(app).commands[self.name]
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
-        """As Click's, of the command itself."""
+        """Return the context of the command itself, which is imported now."""
         return self.load().make_context(*arguments, **settings)

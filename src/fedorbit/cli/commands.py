@@ -39,17 +39,17 @@ app = App(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="[bold]First steps[/bold]\n\n"
-    "fedorbit orbits  [dim]a constellation, its contacts and links[/dim]\n\n"
-    "fedorbit data partition  [dim]deal synthetic images to its satellites[/dim]\n\n"
-    "fedorbit run  [dim]train three methods on them, in a minute or two[/dim]\n\n"
-    "fedorbit report runs/1  [dim]a page of what was trained, to open in a browser[/dim]\n\n"
-    "fedorbit config show paper > my.toml  [dim]a file to change[/dim]\n\n"
-    "fedorbit doctor  [dim]what trains on this machine, and what is missing[/dim]",
+    "fedorbit orbits  [dim]a constellation, its contacts and links[/dim]\n"
+    "fedorbit data partition  [dim]deal synthetic images to its satellites[/dim]\n"
+    "fedorbit run  [dim]train three methods on them, in a minute or two[/dim]\n"
+    "fedorbit report runs/1  [dim]an HTML page of the run, to open in a browser[/dim]\n"
+    "fedorbit config show paper > my.toml  [dim]a file to change[/dim]\n"
+    "fedorbit doctor  [dim]check backend, hardware, extras and datasets[/dim]",
 )
 COMMANDS = {
     "run": "Train a constellation and compare methods.",
-    "methods": "List the methods and their parameters.",
-    "orbits": "Show a constellation: which orbits are in view when, gaps, and every contact.",
+    "methods": "List the methods; with names, their parameters.",
+    "orbits": "Show a constellation: times in view of its orbits, gaps, and every contact.",
     "report": "Make one self-contained HTML page of runs or a study.",
     "serve": "Show runs and studies on a local web page that follows them live.",
     "export": "Write the model of a run to a file: safetensors or ONNX.",
@@ -74,10 +74,16 @@ def _print_version(wanted: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print and exit."),
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version and exit.",
+        ),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; works anywhere.")
+        bool,
+        typer.Option("--debug", help="Show the traceback of an error; in any place of a call."),
     ] = False,
 ) -> None:
     """Federated learning on LEO satellite constellations.

@@ -149,13 +149,13 @@ def fetch_files(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Download a dataset's files from their official place, checked against pinned checksums.
+    """Download a dataset's files from their official site, checked against pinned checksums.
 
     [bold]Example[/bold]
 
     fedorbit data fetch eurosat && fedorbit data prepare eurosat
     """
-    from fedorbit.data.fetch import fetch  # slow to import: only who downloads waits for it
+    from fedorbit.data.fetch import fetch  # slow to import, and needed for downloads alone
 
     files = fetch(name, RichProgress())
     if as_json:
@@ -172,7 +172,11 @@ def prepare(
     ],
     source: Annotated[
         Path | None,
-        typer.Option("--source", metavar="PATH", help="Its archive or folder; default: fetched."),
+        typer.Option(
+            "--source",
+            metavar="PATH",
+            help="Archive or folder of the source; default: the downloaded files.",
+        ),
     ] = None,
     dataset_name: Annotated[
         str | None,
@@ -214,21 +218,19 @@ def prepare(
         typer.Option(
             "--classes",
             metavar="N",
-            help="RESISC45: accept N of its 45 classes, or as-found; named so in tables.",
+            help="RESISC45: accept N of its 45 classes, or as-found; tables name the number.",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is prepared.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a prepared dataset.")] = False,
     max_image_mb: Annotated[
         int,
         typer.Option(
-            "--max-image-mb", metavar="MB", min=1, help="Refuse larger images, packed or as pixels."
+            "--max-image-mb", metavar="MB", min=1, help="Largest image, as a file and as pixels."
         ),
     ] = Limits().image_bytes // MB,
     max_total_gb: Annotated[
         int,
-        typer.Option(
-            "--max-total-gb", metavar="GB", min=1, help="Refuse sources that hold more, unpacked."
-        ),
+        typer.Option("--max-total-gb", metavar="GB", min=1, help="Largest source, unpacked."),
     ] = Limits().total_bytes // GB,
     as_json: AsJson = False,
 ) -> None:
@@ -328,7 +330,7 @@ def inspect(
     verify_dataset(dataset, progress)
     files = []
     if out:
-        from fedorbit.report import data_figures, style  # slow to import: only who draws waits
+        from fedorbit.report import data_figures, style  # slow to import, and needed here alone
 
         sheet = data_figures.contact_sheet(dataset)
         files = style.save(sheet, out, f"{dataset.name}-contact-sheet", ["png"])

@@ -26,8 +26,9 @@ def export(
 
     A .safetensors file holds the parameters by PyTorch's names, a state dict without pickle; class
     names, standardisation and image shape are in its metadata. An .onnx file (extra onnx) holds the
-    whole graph and takes images as they are stored. A method that serves everyone has one model;
-    of others choose an orbit or satellite. An unfinished run gives that of its last checkpoint.
+    whole graph and takes images as they are stored. A method with one model for all orbits needs no
+    further choice; for other methods choose an orbit or satellite. An unfinished run gives the
+    model of its last checkpoint.
 
     [bold]Examples[/bold]
 

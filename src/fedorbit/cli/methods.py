@@ -1,26 +1,51 @@
 """`fedorbit methods`: what can be run."""
 
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from fedorbit.cli.completion import complete_method
 from fedorbit.cli.options import AsJson
-from fedorbit.cli.output import Column, Table, print_json
-from fedorbit.methods import METHODS, Method
+from fedorbit.cli.output import Column, Table, print_json, stdout
+from fedorbit.methods import METHODS, Method, find_method
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME]...",
+        help="Methods whose parameters are shown; module:Class of your own, too.",
+        autocompletion=complete_method,
+    ),
+]
 
 
-def methods(as_json: AsJson = False) -> None:
-    """List the methods and their parameters.
+def methods(names: Names = None, as_json: AsJson = False) -> None:
+    """List the methods; with names, their parameters.
 
     Set them in a file under [bold]\\[methods.NAME][/bold], or with -o methods.NAME.KEY=VALUE.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
     fedorbit methods
+
+    fedorbit methods fedorbit ditto
     """
+    chosen = {name: find_method(name) for name in names} if names else dict(METHODS)
     if as_json:
-        print_json({"methods": {name: _row(cls) for name, cls in METHODS.items()}})
-        return
+        print_json({"methods": {name: _row(cls) for name, cls in chosen.items()}})
+    elif names:
+        _print_parameters(chosen)
+    else:
+        table = Table("Methods", [Column("method", left=True), Column("meaning", text=True)])
+        for name, cls in chosen.items():
+            table.add_row(name, _row(cls)["description"])
+        table.print()
+        stdout.print("Parameters of one: fedorbit methods NAME", style="dim")
+
+
+def _print_parameters(chosen: dict[str, type[Method]]) -> None:
     table = Table(
-        "Methods",
+        "Methods and their parameters",
         [
             Column("method", left=True),
             Column("parameter", left=True),
@@ -28,7 +53,7 @@ def methods(as_json: AsJson = False) -> None:
             Column("meaning", text=True),
         ],
     )
-    for name, cls in METHODS.items():
+    for name, cls in chosen.items():
         row = _row(cls)
         table.add_row(name, "", "", row["description"], style="bold")
         for key, parameter in row["parameters"].items():

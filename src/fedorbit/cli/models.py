@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # PyTorch takes a second to import
 
 Method = Annotated[
     str | None,
-    typer.Option("--method", "-m", metavar="NAME", help="Which method, if the run has several."),
+    typer.Option("--method", "-m", metavar="NAME", help="Method, if the run has several."),
 ]
 Orbit = Annotated[
     int | None,
@@ -40,7 +40,7 @@ def loaded(
 
 
 def card_of(model: "Classifier") -> dict[str, Any]:
-    """Return what `--json` says of a model."""
+    """Return the description of a model that `--json` prints."""
     card, parameters = model.card, sum(p.numel() for p in model.body.parameters())
     return {
         "method": card.method,

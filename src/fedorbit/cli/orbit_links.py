@@ -68,9 +68,9 @@ class Linked:
     rings: list[Ring]
     max_range_km: float | None
     links: Linkage | None
-    """None where no links are configured."""
+    """Links in numbers; None where no links are configured."""
     news: News | None
-    """None where there are no links, or too many."""
+    """Delays of messages; None where there are no links, or too many."""
     contacts: int
 
 
@@ -169,7 +169,7 @@ def _delays_document(news: News) -> dict[str, Any]:
 
 
 def _kinds_of_delays(found: Delays, round_s: float) -> dict[str, Any]:
-    """Return each kind in numbers; those per orbit, and per orbit its mean."""
+    """Return each kind of delay in numbers; kinds that are per orbit also with a mean per orbit."""
     kinds: dict[str, Any] = {}
     for name, spread in found.summary().items():
         values_s = getattr(found, f"{name}_s")

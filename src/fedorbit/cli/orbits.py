@@ -100,20 +100,20 @@ def orbits(
             "--czml-hours",
             metavar="H",
             min=0.01,
-            help="Length of that document; without it the schedule, or as much as fits.",
+            help="Length of the CZML document; default: the schedule, or as much of it as fits.",
         ),
     ] = None,
     links: Annotated[
         bool,
         typer.Option(
             "--links",
-            help="Also links between satellites and delays; the same as network.isl=line-of-sight.",
+            help="Also show links between satellites, and delays; as network.isl=line-of-sight.",
         ),
     ] = False,
     allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a constellation: which orbits are in view when, gaps, and every contact.
+    """Show a constellation: times in view of its orbits, gaps, and every contact.
 
     [bold]Examples[/bold]
 
@@ -252,7 +252,7 @@ def summary(view: View) -> dict[str, Any]:
 
 
 def _write(folder: Path, view: View, linked: Linked, progress: Progress) -> list[Path]:
-    # Matplotlib takes half a second to import: only those who draw wait for it.
+    # Matplotlib takes half a second to import, and only figures need it.
     from fedorbit.report import orbit_figures, style
 
     constellation, schedule, places = view.constellation, view.schedule, view.places

@@ -14,7 +14,12 @@ from fedorbit.cli.output import (
     print_files,
     print_json,
 )
-from fedorbit.report.curves import HeadlineRow, further_metrics, headline_rows
+from fedorbit.report.curves import (
+    HeadlineRow,
+    further_metrics,
+    headline_rows,
+    is_compared_with_fedavg,
+)
 from fedorbit.report.page import write_page
 from fedorbit.report.replicates import Comparison, compare
 from fedorbit.report.runfiles import read_runs
@@ -27,7 +32,9 @@ PAGE = "report.html"
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR…", help="Folders of runs or studies; all runs below count."),
+        typer.Argument(
+            metavar="DIR…", help="Folders of runs or studies; all runs below are included."
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -47,7 +54,7 @@ def report(
         bool,
         typer.Option(
             "--full-scale",
-            help="In figures, percentages from 0 to 100, not only what is drawn.",
+            help="In figures, axes of percentages from 0 to 100, not only the range of the data.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -103,7 +110,7 @@ def _document(comparison: Comparison, page: Path, figures: list[Path]) -> dict[s
 
 def _print_headline(comparison: Comparison) -> None:
     further = further_metrics(comparison.settings)
-    averages = comparison.averaged
+    averages, compared = comparison.averaged, is_compared_with_fedavg(comparison.settings)
     table = Table(
         f"{averages[0].upper()}{averages[1:]}, ± standard deviation over seeds",
         [
@@ -113,20 +120,21 @@ def _print_headline(comparison: Comparison) -> None:
             Column("spread"),
             Column("samples", rank=2),
             Column("to ground", rank=2),
-            Column("/FedAvg", rank=1),
+            *([Column("/FedAvg", rank=1)] if compared else []),
             *(Column(METRICS[name].head, rank=4 + n) for n, name in enumerate(further)),
         ],
     )
     for setting in comparison.settings:
         if setting.label:
-            table.add_row(setting.label, *[""] * (6 + len(further)), style="bold")
+            empty = [""] * (5 + compared + len(further))
+            table.add_row(setting.label, *empty, style="bold")
         for row in headline_rows(setting):
-            table.add_row(*_cells(row, further))
+            table.add_row(*_cells(row, further, compared))
         table.add_section()
     table.print()
 
 
-def _cells(row: HeadlineRow, further: list[str]) -> tuple[str, ...]:
+def _cells(row: HeadlineRow, further: list[str], compared: bool) -> tuple[str, ...]:
     return (
         row.series if row.is_finished else f"{row.series} (unfinished)",
         str(len(row.seeds)),
@@ -134,6 +142,6 @@ def _cells(row: HeadlineRow, further: list[str]) -> tuple[str, ...]:
         with_deviation(row.spread) + ("*" if "spread" in row.best else ""),
         amount(row.samples_trained.mean),
         amount(row.to_ground_bytes.mean, "B"),
-        ratio(row.to_ground_vs_fedavg.mean, "x", "-"),
+        *([ratio(row.to_ground_vs_fedavg.mean, "x", "-")] if compared else []),
         *(METRICS[name].printed(row.further[name]) for name in further),
     )

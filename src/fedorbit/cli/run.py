@@ -87,7 +87,8 @@ def run(
         typer.Option(
             "--ray-address",
             metavar="HOST:PORT",
-            help="The cluster; implies --engine ray. Without it RAY_ADDRESS, or Ray starts here.",
+            help="The cluster; implies --engine ray. Default RAY_ADDRESS, else Ray is started on "
+            "this machine.",
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
@@ -96,7 +97,7 @@ def run(
 ) -> None:
     """Train a constellation and compare methods.
 
-    Without CONFIG it is the quickstart. Ctrl-C stops a run and keeps what it has; --resume
+    Without CONFIG, the quickstart is run. Ctrl-C stops a run and keeps a checkpoint; --resume
     continues it to the same result. Settings of execution, such as threads, may differ then.
 
     [bold]Examples[/bold]
@@ -187,7 +188,7 @@ def _engine_changes(engine: str | None, ray_address: str | None) -> list[str]:
 
 
 def _notices(config: Config) -> tuple[str, str]:
-    """Return what a user should know before the first round; empty where there is nothing."""
+    """Return the warnings to print before the first round; empty where there are none."""
     return _slow_path_notice(config), _links_notice(config)
 
 
@@ -251,7 +252,7 @@ def _print_comparison(summaries: list[dict[str, Any]], averages: str) -> None:
             soft_wrap=True,
         )
     similarity = summaries[0].get("similarity")
-    if similarity is not None:  # a run of long ago did not tell
+    if similarity is not None:  # old runs did not record it
         stdout.print(f"Class similarity of the orbits: {similarity:.3f}")
     for row in summaries:
         if row.get("beta") not in (None, similarity):

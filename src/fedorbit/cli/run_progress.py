@@ -1,4 +1,4 @@
-"""What `fedorbit run` shows while it trains."""
+"""Progress display of `fedorbit run`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,8 +12,6 @@ from fedorbit.results.estimates import COMPETING
 from fedorbit.results.numbers import amount, percent
 from fedorbit.simulation.records import Record
 
-MOST_NAMED = 8
-"""More orbits in view than these are counted."""
 LINKS = {
     "to_ground_bytes": "to ground",
     "from_ground_bytes": "from ground",
@@ -42,37 +40,37 @@ class _BarsWithState(rich.progress.Progress):
 
 
 def state_lines(record: Record) -> list[str]:
-    """Return how good the models are, what the ground reaches, and the bytes over links so far."""
+    """Return lines with accuracy and spread, what the ground reaches, and bytes over links so far.
+
+    Over physical links the ground reaches orbits that no station sees.
+    """
     accuracy, spread = (percent(record[key], "-") for key in COMPETING)
-    seen, orbits = record["visible"], len(record["orbit_accuracy"])
-    which = ", ".join(map(str, seen)) if seen else "none"
-    if len(seen) == orbits:
-        which = "all"
-    elif len(seen) > MOST_NAMED:
-        which = str(len(seen))
+    reached = f"{len(record['visible'])}/{len(record['orbit_accuracy'])}"
+    in_view = record["satellites_in_view"]
     moved = [
         f"{name} {amount(record[key], 'B')}"
         for key, name in LINKS.items()
         if record[key] or key != "unlinked_bytes"
     ]
     return [
-        f"accuracy {accuracy} %, spread {spread}; orbits in view: {which} of {orbits}",
+        f"accuracy {accuracy} %, spread {spread}; {in_view} satellites in view, "
+        f"{reached} orbits reached",
         f"{record['hours']:.1f} h: {', '.join(moved)}",
     ]
 
 
 class RichRunProgress:
-    """Lines per method: rounds and the time left; accuracy and orbits in view; bytes over links."""
+    """Lines per method: rounds and the time left; accuracy and satellites in view; bytes."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.notice = ""
-        """Said once, when training begins: what cannot even start has worse to report."""
+        """Warning that is shown once, when training begins; not if the run fails before."""
         self._quiet = quiet
         self._bar: rich.progress.Progress | None = None
         self._task = rich.progress.TaskID(0)
 
     def begin(self, method: str, rounds_done: int, rounds: int) -> None:
-        """A method starts or goes on."""
+        """Start the bar of a method that begins or is resumed."""
         if self.notice:
             complain(self.notice, style="bold yellow")
             self.notice = ""
@@ -90,7 +88,7 @@ class RichRunProgress:
         self._task = self._bar.add_task(method, total=rounds, completed=rounds_done, state=())
 
     def round_done(self, t: int, record: Record | None) -> None:
-        """A round is over."""
+        """Advance the bar, and show the round's record if it was evaluated."""
         if self._bar is not None:
             changes: dict[str, Any] = {"completed": t + 1}
             if record is not None:
@@ -98,10 +96,10 @@ class RichRunProgress:
             self._bar.update(self._task, **changes)
 
     def finished(self, summary: dict[str, Any]) -> None:
-        """All rounds are done; the table tells."""
+        """Do nothing: the table that follows has the summary."""
 
     def end(self) -> None:
-        """The method is over or stopped."""
+        """Stop the bar of a method that has ended or was stopped."""
         if self._bar is not None:
             self._bar.stop()
         self._bar = None

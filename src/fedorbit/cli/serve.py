@@ -16,7 +16,7 @@ PORT = 8420
 
 def serve(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Show all runs and studies at and below it.")
+        Path, typer.Argument(metavar="DIR", help="Folder; runs and studies at and below are shown.")
     ] = Path("runs"),
     host: Annotated[
         str, typer.Option("--host", metavar="NAME", help="Address to listen on.")

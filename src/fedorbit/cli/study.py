@@ -69,10 +69,10 @@ def run(
     allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run what is missing of a study.
+    """Run all missing runs of a study.
 
-    Ctrl-C stops and keeps what there is; the same command continues. Several processes may work on
-    one study: each run is done by one of them. A failed run does not stop the others; the exit
+    Ctrl-C stops and keeps all checkpoints; the same command continues. Several processes may work
+    on one study: each run is done by one of them. A failed run does not stop the others; the exit
     code is then 3, and the next call tries it again.
 
     With [bold]--engine ray[/bold] every run is a task of a Ray cluster, whose nodes have the same
@@ -136,7 +136,7 @@ def status(
     allow_code: AllowCode = None,
     as_json: AsJson = False,
 ) -> None:
-    """List which runs of a study are done, running, interrupted, failed or missing.
+    """List the runs of a study: done, running, interrupted, failed or missing.
 
     [bold]Examples[/bold]
 
@@ -209,7 +209,7 @@ def print_table(
 @app.command("export")
 def export_study(
     study: StudyArgument,
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Where the copy goes.")],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder of the copy.")],
     out: Out = None,
     quick: Quick = False,
     seeds: Seeds = None,
@@ -250,7 +250,7 @@ def export_study(
 
 @app.command("list")
 def list_studies(as_json: AsJson = False) -> None:
-    """List the shipped studies and how many runs they are.
+    """List the shipped studies and their numbers of runs.
 
     [bold]Example[/bold]
 

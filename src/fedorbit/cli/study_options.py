@@ -112,7 +112,7 @@ Files = Annotated[
     RayFiles,
     typer.Option(
         "--ray-files",
-        help="shared: all nodes see the study's folder, and its locks, under one path. return: "
+        help="shared: all nodes have the study's folder, and its locks, under one path. return: "
         "they do not, and send their files while they run.",
     ),
 ]
