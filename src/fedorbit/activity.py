@@ -17,7 +17,7 @@ class Activity:
     begins: Ints
     """First round of every segment; that of the first is 0."""
     satellites: Flags
-    """Whether a satellite is active, `[segment, satellite]`."""
+    """True where a satellite is active, `[segment, satellite]`."""
 
     @classmethod
     def always(cls, satellites: int) -> "Activity":
@@ -39,9 +39,10 @@ class Activity:
     def worked_until_s(
         self, satellite: int, begin_s: float, work_s: float, round_s: float
     ) -> float:
-        """Moment at which a satellite has been active for so long since another moment.
+        """Return the moment at which a satellite has been active for `work_s` since `begin_s`.
 
-        Infinite if it is lost before and never returns.
+        In seconds since the run's start. Infinite if the satellite is lost before and never
+        returns.
         """
         ends = [*self.begins[1:].tolist(), math.inf]
         for begin, end, segment in zip(self.begins.tolist(), ends, self.satellites, strict=True):

@@ -1,6 +1,6 @@
 """The Python interface: runs with tables, figures and models. `import fedorbit as fo` has it all.
 
-Everything here is built on `simulation` and `report`, which do not know each other.
+Everything here is built on `simulation` and `report`, which do not depend on each other.
 """
 
 from collections.abc import Sequence

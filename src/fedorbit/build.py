@@ -207,7 +207,7 @@ def build_schedule(config: Config, constellation: Constellation, plan: ContactPl
 
 
 def usable_plan(config: Config, plan: ContactPlan, activity: Activity) -> ContactPlan:
-    """Return the contacts of active satellites that the configuration lets them use."""
+    """Return the contacts of active satellites that the configuration allows."""
     if config.is_routed and config.network is not None and config.network.isl == "none":
         plan = plan.with_servers
     return plan.restricted(activity, config.schedule.round_s)

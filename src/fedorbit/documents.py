@@ -22,7 +22,7 @@ from pydantic_core import ErrorDetails
 from fedorbit.inputs import open_regular
 
 MOST_BYTES = 64 << 20
-"""Of a JSON document, or of one line of records: ten times those of 10,000 orbits."""
+"""Largest JSON document or line of records: ten times the size for 10,000 orbits."""
 MOST_TOML_BYTES = 4 << 20
 MOST_LEVELS = 40
 TOO_DEEP = f"it is nested more than {MOST_LEVELS} levels deep"

@@ -28,10 +28,10 @@ def os_sentence(error: OSError) -> str:
 
 
 def one_line(error: BaseException, *, with_kind: bool = False) -> str:
-    """Return what another library's error says, to stand inside a sentence of this one.
+    """Return the text of another library's error, to stand inside a sentence.
 
-    A long one is cut, no password of an address is shown, and an error that says nothing is
-    named by its kind.
+    A long text is cut, passwords in addresses are hidden, and an error without text is named by
+    its kind.
     """
     kind, said = type(error).__name__, " ".join(str(error).split()).rstrip(".")
     text = f"{kind}: {said}" if with_kind and said else said or kind

@@ -1,4 +1,4 @@
-"""Satellites as machines: how fast they train, how they talk to each other, what powers them."""
+"""Hardware of satellites: training speed, rate of inter-satellite links, battery and power."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 def transfer_s(size_bytes: float, rate_mbps: float | None) -> float:
-    """Seconds to send some bytes."""
+    """Return the seconds to send some bytes; 0 without a rate."""
     return 0.0 if rate_mbps is None else BITS_PER_BYTE * size_bytes / (1e6 * rate_mbps)
 
 
@@ -33,15 +33,15 @@ class Hardware:
     """Hardware on board of all satellites."""
 
     samples_per_s: Floats
-    """Training speed of each satellite, for one model."""
+    """Training speed of each satellite, in samples of one model per second."""
     round_s: float
-    """Length of a round."""
+    """Length of a round in seconds."""
     deadline: bool = False
-    """Whether training must end with its round."""
+    """True if training must end with its round."""
     isl_mbps: float | None = None
-    """Rate of inter-satellite links; None takes no time."""
+    """Rate of inter-satellite links in Mbit/s; None: transfers take no time."""
     power: Power | None = None
-    """None where power is no limit."""
+    """Battery and solar power; None where power is no limit."""
 
     @property
     def limits(self) -> bool:

@@ -1,9 +1,9 @@
-"""Ctrl-C and SIGTERM: the first is an exception, and none disturbs while a stop is handled.
+"""Ctrl-C and SIGTERM: the first signal raises an exception, later ones are ignored meanwhile.
 
 The command line answers signals by `stop_once` from its first line to its last. The first signal
 raises `StopRequested`; further ones are ignored, so that what is being written is finished and no
 traceback appears, but for one that comes more than ten seconds later, which ends the process. Where
-a stop may take long, `listening_again` lets a second signal through.
+a stop may take long, `listening_again` accepts a second signal.
 While a library is imported, a signal ends the process instead: an exception in the middle of
 PyTorch's start-up can abort it, and a run that was begun is as safe as after a kill.
 A program that uses fedorbit as a library keeps its own handlers but for the time of a run's rounds.
@@ -37,7 +37,7 @@ class StopRequested(KeyboardInterrupt):
         self.options: tuple[str, ...] = ()
         """Options that the command line needs to resume it."""
         self.is_reported = False
-        """Whether the stop has been reported to the user."""
+        """True once the stop has been reported to the user."""
 
     @property
     def exit_code(self) -> int:

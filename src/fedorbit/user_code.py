@@ -94,7 +94,7 @@ def load_object(name: str, setting: str) -> Any:
 
 
 def described(error: BaseException) -> str:
-    """An error in user code: its kind says as much as its words."""
+    """Describe an error in user code by its kind and its text."""
     if isinstance(error, SystemExit):
         return f"it calls sys.exit({error.code!r})"
     return str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"

@@ -22,7 +22,7 @@ EXPECTED_TYPES = {
 }
 
 WRITTEN: dict[str, Any] = {"written": True}
-"""As `json_schema_extra` of a field: fedorbit writes it, and messages do not offer it to users."""
+"""`json_schema_extra` of a field that fedorbit writes and that messages do not offer to users."""
 
 LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 

@@ -22,10 +22,10 @@ class DataSection(Section):
 
     name: str = Field("synthetic", description="a prepared dataset, see `fedorbit data list`")
     test_share: float = Field(
-        0.2, gt=0, lt=1, description="stratified; a dataset's official split goes first"
+        0.2, gt=0, lt=1, description="stratified; a dataset's official split is used instead"
     )
     share: float | None = Field(
-        None, gt=0, le=1, description="of every class, for quick looks; default: all images"
+        None, gt=0, le=1, description="of every class, for short trials; default: all images"
     )
     synthetic: SyntheticSection = SyntheticSection()
 
@@ -53,7 +53,7 @@ class GroundTrackSection(Section):
         None, gt=0, le=10_000, description="default 145, Sentinel-2's, if neither is set"
     )
     min_elevation_deg: float | None = Field(
-        None, ge=0, lt=90, description="alternatively: of the satellite as seen from the place"
+        None, ge=0, lt=90, description="instead of a swath: of the satellite, seen from the place"
     )
 
     @model_validator(mode="after")

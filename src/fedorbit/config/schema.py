@@ -123,10 +123,10 @@ class ElementsSection(Section):
     )
     max_age_days: float = Field(14.0, gt=0, le=3650, description="refuse older element sets")
     plane_tolerance_deg: float = Field(
-        3.0, gt=0, le=90, description="no orbit is wider; planes closer than this are told apart"
+        3.0, gt=0, le=90, description="widest orbit; planes closer than this can be separated"
     )
     altitude_tolerance_km: float = Field(
-        50.0, gt=0, le=10_000, description="no shell is higher; shells closer are told apart"
+        50.0, gt=0, le=10_000, description="thickest shell; closer shells can be separated"
     )
     drifting: Drifting = Field(
         "leave-out",
@@ -153,7 +153,7 @@ class ElementsSection(Section):
 
     @property
     def is_bundled(self) -> bool:
-        """Whether the file comes with the package."""
+        """True if the file comes with the package."""
         return bundled_name(self.file) is not None
 
 
@@ -330,10 +330,10 @@ class TrainingSection(Section):
     augment: tuple[Literal["orientations", "shifts"], ...] = Field(
         (),
         strict=False,
-        description="how images vary while they are trained on: the eight orientations of a "
-        "square, moved by some pixels",
+        description="random views of training images: the eight orientations of a square, "
+        "shifts by some pixels",
     )
-    shift: int = Field(4, ge=1, le=127, description="pixels that shifts move at most")
+    shift: int = Field(4, ge=1, le=127, description="largest shift in pixels")
     calibrate: bool = Field(
         False,
         description="add log-priors to the logits: of a satellite's samples in training, of the "
@@ -393,7 +393,7 @@ class EngineSection(Section):
         "local", description="local: threads of this process; ray: tasks on a Ray cluster"
     )
     backend: Literal["auto", "kernel", "torch"] = Field(
-        "auto", description="what trains; auto: the C kernel for lenet where it was built"
+        "auto", description="code that trains; auto: the C kernel for lenet where it was built"
     )
     device: str = Field("cpu", description="for the torch backend: cpu, cuda, cuda:1 …")
     workers: int = Field(
@@ -499,7 +499,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _servers_in_sight_need_routes(self) -> Self:
-        """Without routes, what one server has received all of them have."""
+        """Refuse servers linked by line of sight without routes, where all servers share all."""
         if self.network is not None and self.network.servers != "backhaul" and not self.is_routed:
             raise ValueError(
                 f'network.servers = "{self.network.servers}" needs run.links = "physical" and '
@@ -516,7 +516,7 @@ class Config(Section):
 
     @property
     def torch_only(self) -> str:
-        """Return a setting that the C kernel does not know, as it is written; empty without one."""
+        """Return a setting that the C kernel does not support, as it is written; empty if none."""
         if self.training.optimiser != "sgd":
             return f'training.optimiser = "{self.training.optimiser}"'
         return "model.frozen" if self.model.frozen else ""

@@ -1,6 +1,6 @@
 """Images that lie in arrays: an `.npz` or HDF5 file, or a folder of `.npy` files.
 
-Three forms are told apart by the names of the arrays:
+The names of the arrays distinguish three forms:
 
     images, labels                                          all together
     train_images, train_labels, test_images, …, val_…       an official split (MedMNIST's names;

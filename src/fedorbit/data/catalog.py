@@ -27,11 +27,11 @@ SUGGESTED_SIDE = 64  # as EuroSAT has
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """What a user may choose; None leaves the choice to the source.
+    """Options that a user may choose; None leaves the choice to the source.
 
     `size` is the side of the images in pixels, `geo` a CSV file with their coordinates, `bands` and
     `sensor` choose bands (`data/bands.py`), `layout` is that of arrays (`hwc` or `chw`), `classes`
-    allows a part of the classes (`data/resisc45.py`), `spec` is what to generate.
+    allows a part of the classes (`data/resisc45.py`), `spec` are the settings of synthetic images.
     """
 
     size: int | None = None
@@ -125,7 +125,7 @@ def synthetic_dataset(spec: SyntheticSpec, progress: Progress | None = None) -> 
 
 
 def open_dataset(name: str) -> Dataset:
-    """Open a prepared dataset; the error for one that is not prepared says how to come by it."""
+    """Open a prepared dataset; if it is not prepared, the error names the command to run."""
     if cache.is_prepared(name):
         return cache.open_dataset(name)
     prepared = cache.prepared_names()
@@ -152,7 +152,7 @@ def takes_coordinates(dataset: Dataset) -> bool:
 
 
 def _chosen_options(source: Source, options: PrepareOptions) -> dict[str, Any]:
-    """Return the source's options as the user wants them; refuse those it does not know."""
+    """Return the source's options with the user's values; refuse options that it does not have."""
     given = {key: value for key, value in vars(options).items() if value is not None}
     for key in given.keys() - source.options.keys():
         if source.generated:
@@ -208,7 +208,7 @@ def refuse_reserved(name: str, source_name: str) -> None:
 
 
 def warn_of_size(name: str, stream: ImageStream, option: str) -> None:
-    """Warn of what large images cost, while there is time to ask for smaller ones by an option."""
+    """Warn of the cost of large images before they are prepared; `option` makes them smaller."""
     height, width, channels = stream.image_shape
     pixel_bytes = stream.samples * channels * stream.dtype.itemsize
     cost_bytes = height * width * pixel_bytes
@@ -258,7 +258,7 @@ def _require_same(
     ]
     prepared = origin.get("fingerprint", "")
     if fingerprint is not None and fingerprint != prepared:
-        # Copied to another place or touched; of an archive the contents can tell.
+        # Files were moved or touched; an archive's contents show whether they have changed.
         if not differences and _same_contents(origin, source, path, geo):
             return
         differences.append(_other_files(prepared, fingerprint))

@@ -1,8 +1,8 @@
 """A folder or an archive as names and bytes: .zip, .tar, .tar.gz, .tgz or .rar.
 
 Archive members are read in place, and no path from an archive is ever used to write a file.
-Nothing is read that is larger than it announces, or than `data/limits.py` allows. What the names
-mean is the business of `data/imagetree.py`.
+Nothing is read that is larger than it announces, or than `data/limits.py` allows.
+`data/imagetree.py` interprets the names.
 """
 
 import gzip
@@ -37,10 +37,11 @@ _HEADER_BYTES = 1 << 20  # of a tar: long names and the like
 
 @dataclass(frozen=True)
 class Container:
-    """What is inside, by path: files with the size they announce, folders, and how to read a file.
+    """Contents of a folder or archive by path: files with their announced sizes, and folders.
 
-    `odd` are entries that are no files, with what they are. `where` is what precedes the name of a
-    file in messages: the folder and `/`, or the archive and `!`.
+    `odd` are entries that are neither, with a description of each. `where` precedes the name of a
+    file in messages: the folder and `/`, or the archive and `!`. `read` returns the bytes of a
+    file.
     """
 
     where: str
@@ -274,7 +275,7 @@ def blame_file(where: str) -> Iterator[None]:
     except (DataError, MemoryError):
         raise
     except Exception as error:  # damaged bytes raise anything: struct.error, zlib.error, EOFError …
-        # Pillow names the buffer it was handed, which tells a user nothing.
+        # Pillow names the buffer it was handed, which is of no use to a user.
         what = re.sub(r"\s*<_io\.[^>]*>", "", str(error))
         reason = f"{type(error).__name__}: {what}".rstrip(": ")
         # An errno means that the system failed; decoders raise OSError without one.

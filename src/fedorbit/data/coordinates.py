@@ -1,4 +1,4 @@
-"""Where images were taken, from a CSV file: columns `name`, `latitude_deg` and `longitude_deg`.
+"""Coordinates of images from a CSV file: columns `name`, `latitude_deg` and `longitude_deg`.
 
 A name is an image file's name with or without its suffix, alone (`Forest_12`) or after its class
 (`Forest/Forest_12`).

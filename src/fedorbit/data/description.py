@@ -1,4 +1,4 @@
-"""What `dataset.json` and the arrays of a prepared dataset must look like to be used.
+"""Checks of `dataset.json` and of the arrays of a prepared dataset.
 
 A cache lies on a disk for years: bits flip, files are edited, folders are copied in part. All that
 `data/cache.py` reads is checked here; whatever is wrong is a `DamageError`, a reason of one line.
@@ -40,7 +40,7 @@ class DamageError(Exception):
 
 
 class _Part(BaseModel):
-    """A part of `dataset.json`; what it has beyond this is not looked at."""
+    """A part of `dataset.json`; unknown keys are ignored."""
 
     model_config = ConfigDict(strict=True)
 

@@ -39,7 +39,7 @@ def _fetch_file(file: RemoteFile, source_name: str, progress: Progress) -> Path:
         f"Download it by hand, check that its checksum is {file.checksum}, put it at {target} and "
         f"run `fedorbit data prepare {source_name}`."
     )
-    pooch.get_logger().setLevel(logging.WARNING)  # `progress` tells what happens
+    pooch.get_logger().setLevel(logging.WARNING)  # `progress` reports the download
     bar = _Bar(progress, file)
     try:
         _check_free_space(file, target)
@@ -90,7 +90,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Bar:
-    """What pooch expects of a progress bar, passed on to `Progress`.
+    """Progress bar with the interface that pooch expects, passed on to `Progress`.
 
     Pooch counts whole pieces, then resets and reports the total; `Progress` only moves forward.
     """

@@ -87,7 +87,7 @@ def open_stream(
 
 @dataclass(frozen=True)
 class ImageRule:
-    """What every image must be, which of its channels are kept, and the side it is resized to.
+    """Requirements on every image, the channels that are kept, and the side it is resized to.
 
     `keep` are the places of the channels to keep, from 0; empty, all are kept as they are.
     `width` and `height` of None allow any size. `expected` and `remedy` complete the sentence of

@@ -27,12 +27,12 @@ from fedorbit.progress import Progress
 SOURCE = "python"
 
 _CHUNK_BYTES = 1 << 24
-_COMPARED = 16  # samples that tell whether a dataset is the one that was prepared
+_COMPARED = 16  # samples that are compared with those of the prepared dataset
 _MODES = ("L", "RGB", "P", "I;16", "F")
 
 
 class Samples(Protocol):
-    """What a dataset must have."""
+    """Interface that a dataset must have: a length, and samples by index."""
 
     def __len__(self) -> int: ...
 
@@ -55,9 +55,9 @@ def prepare(
     """Write a dataset into the cache under `name`, for `data.name` of runs; return it.
 
     `test` is the official test split, if there is one. Class names are those of `dataset.classes`
-    unless given. `size` resizes images to a square. `layout` tells where the channels of tensors
-    and arrays are if not as above. Coordinates are one angle per sample, those of `test` last.
-    What is prepared already from the same samples is only opened; `force` replaces it.
+    unless given. `size` resizes images to a square. `layout` is the order of axes of tensors and
+    arrays if not as above. Coordinates are one angle per sample, those of `test` last.
+    A dataset already prepared from the same samples is only opened; `force` replaces it.
     """
     refuse_reserved(name, SOURCE)
     parts = [(dataset, TRAIN)] if test is None else [(dataset, TRAIN), (test, TEST)]

@@ -1,4 +1,4 @@
-"""Where the image of a GeoTIFF lies: from its tags to latitude and longitude.
+"""Location of a GeoTIFF image: latitude and longitude from its tags.
 
 Read are a tie point with the size of a pixel, or a whole affine transformation, and two kinds of
 coordinates: degrees, and Universal Transverse Mercator (UTM), zone by zone, on the ellipsoid WGS 84

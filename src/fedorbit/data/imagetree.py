@@ -35,7 +35,7 @@ class TreeFile:
 
 @dataclass(frozen=True)
 class ImageTree:
-    """Images by class. `notes` says what was left out."""
+    """Images by class. `notes` names what was left out."""
 
     path: Path
     prefix: str

@@ -1,8 +1,8 @@
-"""How much is read of a source: an archive of a few megabytes can announce, or hold, terabytes.
+"""Limits of what is read: an archive of a few megabytes can announce, or hold, terabytes.
 
-What is announced is compared with a limit before anything is read, and what is read is bounded by
-what was announced. The defaults let every dataset of the catalogue pass; the command line can raise
-those that depend on the images.
+Announced sizes are compared with a limit before anything is read, and no more is read than was
+announced. The defaults admit every dataset of the catalogue; the command line can raise the limits
+that depend on the images.
 """
 
 from dataclasses import dataclass

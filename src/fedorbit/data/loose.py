@@ -26,7 +26,7 @@ ARRAY = ".npy"
 
 @dataclass(frozen=True)
 class StoredAs:
-    """What images of a dataset are, and which bands of a file they hold (see `ImageStream`)."""
+    """Shape and type of a dataset's images, and the bands that they hold (see `ImageStream`)."""
 
     shape: tuple[int, int, int]
     """Height, width and channels."""
@@ -61,7 +61,7 @@ def image_files(paths: Sequence[Path]) -> list[Path]:
 
 
 def count_images(files: Sequence[Path], stored: StoredAs) -> int:
-    """Return how many images some files hold; only headers of arrays are read."""
+    """Return the number of images in some files; only headers of arrays are read."""
     return sum(len(_array(file, stored)) if _is_array(file) else 1 for file in files)
 
 

@@ -164,7 +164,7 @@ class GroundTrack:
     """Real overflights: a sample goes to one of the satellites that pass over its place.
 
     `passes[sample, satellite]` counts the passes within the horizon; a satellite gets the sample
-    with a probability proportional to its count. Samples nobody passes over are unseen.
+    with a probability proportional to its count. Samples that no satellite passes over are unseen.
     """
 
     passes: NDArray[np.int32]

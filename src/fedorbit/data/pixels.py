@@ -29,8 +29,8 @@ logging.getLogger("tifffile").setLevel(logging.CRITICAL)  # errors are raised, a
 
 Pixels = NDArray[Any]  # uint8, uint16 or float32
 
-# What the suffixes of `data/imagetree.py` stand for. Pillow knows more, and recognises them by
-# content: some call other programs.
+# Formats of the suffixes in `data/imagetree.py`. Pillow has more, some of which call other
+# programs, and it recognises a format by content: the list keeps it to these.
 _FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "GIF", "WEBP", "PPM")
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _CMYK = 5  # PhotometricInterpretation
@@ -44,7 +44,7 @@ _STORED_AS = _KEPT | _WIDENED
 
 @dataclass(frozen=True)
 class Picture:
-    """What the header of an image says, and how to decode the rest.
+    """An image whose header was read; `decode` reads its pixels.
 
     `place` is the latitude and longitude of its centre in degrees, and `bands` names its channels,
     where the file has them.
@@ -101,7 +101,8 @@ def stored(values: Pixels, where: str) -> Pixels:
 def channel_axis(shape: tuple[int, ...], layout: str | None) -> int:
     """Return which axis of an image array holds the channels: the first, 0, or the last, 2.
 
-    Without a layout a square tells; else it is the shorter of the two, of equal ones the last.
+    Without a layout, the two axes of equal length are height and width. If that does not decide,
+    the shorter of the first and the last axis holds the channels; the last if they are equal.
 
     >>> [channel_axis(shape, None) for shape in ((8, 8, 13), (13, 8, 8), (3, 9, 8))]
     [2, 0, 0]

@@ -1,4 +1,4 @@
-"""How similar the orbits' classes are: Jensen-Shannon distances and the coefficient beta.
+"""Similarity of the orbits' classes: Jensen-Shannon distances and the coefficient beta.
 
 Departure from the paper: before comparing, every class histogram is mixed with the uniform one,
 p <- (1 - eps) p + eps / C, at eps = 0.1. The bare `eq:m_jsd` gives beta = 0 for disjoint class

@@ -50,7 +50,7 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class SourceInfo:
-    """What to know about a dataset before getting it; None where it depends on the files."""
+    """Facts about a dataset before it is downloaded; None where a fact depends on the files."""
 
     name: str
     title: str
@@ -68,7 +68,8 @@ class SourceInfo:
 class Source:
     """A dataset and how to read it.
 
-    `open_stream(path, limits=…, **options)` reads it; `options` are those it knows, with defaults.
+    `open_stream(path, limits=…, **options)` reads it; `options` are all that it takes, with
+    defaults.
     `fingerprint(path, geo)` changes when the files that decide the result change; places are read
     from `coordinates_file` beside the path if no other file is given. `downloads` are the names
     under which its (main) file is looked for when no path is given; without any, a path is needed,
@@ -90,7 +91,7 @@ class Source:
         return geo
 
 
-# --- How the sources are told apart from earlier states of themselves ---------------------------
+# --- Fingerprints: has a source changed since it was prepared? ----------------------------------
 
 
 def _fingerprint(paths: list[Path]) -> str:
@@ -98,7 +99,8 @@ def _fingerprint(paths: list[Path]) -> str:
     states = []
     for path in paths:
         try:
-            # Nothing to walk in a file. A folder's own time tells of files renamed or removed.
+            # Nothing to walk in a file. A folder's own time shows that files were renamed or
+            # removed.
             walk = os.walk(path)
             inside = [
                 Path(parent, name).lstat() for parent, _, names in walk for name in (".", *names)

@@ -1,4 +1,4 @@
-"""What every source hands over: images in chunks, with their labels, and nothing about files.
+"""Interface of all sources: a stream of images in chunks, with their labels.
 
 A source reads (`data/eurosat.py`, `data/so2sat.py`, …); only `data/cache.py` writes. Between the
 two stands an `ImageStream`, so that a dataset larger than memory passes through in pieces.
@@ -39,8 +39,8 @@ class ImageStream:
     `origin` says where the images came from (file name, checksum, generator settings …) and ends
     up in the cache's description. `notes` are remarks for the user, such as a missing sample.
     `bands` names the channels where they have names. Where some bands of a file are kept,
-    `kept_bands` are their numbers, from 1, among its `file_bands`. `title` is how tables call the
-    dataset, if not as its source is called.
+    `kept_bands` are their numbers, from 1, among its `file_bands`. `title` is the dataset's name in
+    tables; empty: the name of its source.
     """
 
     samples: int

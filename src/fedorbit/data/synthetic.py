@@ -28,7 +28,7 @@ Layers = tuple[Floats, Floats]  # fractions of feature and accent, [n, size, siz
 
 @dataclass(frozen=True)
 class SyntheticSpec:
-    """What to generate: ``samples`` square chips, dealt as evenly as possible to ``classes``."""
+    """Settings of a dataset: ``samples`` square chips, divided evenly among ``classes``."""
 
     classes: int = 10
     samples: int = 6000
@@ -86,7 +86,7 @@ class _Cover(NamedTuple):
     materials: tuple[str, str, str]  # ground, feature, accent
     period_px: float  # spacing or extent of the pattern
     width_px: float  # width of lines and edges; for rows and lattices, how crooked they are
-    amount: float  # how much there is of the feature, 0..1; each family says how it is meant
+    amount: float  # amount of the feature, 0..1; its meaning depends on the family
     roughness: float  # relative amplitude of the fine brightness grain
 
 

@@ -2,8 +2,8 @@
 
 Land cover seen from above has no up: each of the eight orientations of a square is as good an
 image. So is one that begins a few pixels further on. Every time an image is trained on, it gets a
-*view*: an orientation, and how many rows and columns it is moved. What would lie outside the image
-repeats its edge.
+*view*: an orientation, and a shift in rows and columns. Pixels beyond the edge of the image repeat
+the edge.
 
 A view is three numbers (`VIEW`). Orientation: bit 2 transposes the moved image, then bit 1 reverses
 its rows and bit 0 its columns. An image that is not square has the four orientations without bit 2.
@@ -26,11 +26,12 @@ VIEW = 3
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Which views there are."""
+    """Set of views to draw from: orientations and shifts."""
 
     orientations: bool = False
+    """True: all orientations, eight of a square image and four of another."""
     shift: int = 0
-    """Pixels that an image is moved at most, each way."""
+    """Largest shift in pixels, each way; 0: none."""
 
     def views(
         self, rng: np.random.Generator, order: tuple[int, int], image: tuple[int, ...]

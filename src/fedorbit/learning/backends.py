@@ -1,4 +1,4 @@
-"""What trains: the C kernel where it can, PyTorch otherwise."""
+"""Choice of the code that trains: the C kernel where it can be used, PyTorch otherwise."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def resolve_backend(
 ) -> Backend:
     """Decide between kernel and PyTorch; the two round differently, so a run keeps its choice.
 
-    `torch_only` names a setting that the kernel does not know; empty if there is none.
+    `torch_only` names a setting that the kernel does not support; empty if there is none.
     """
     obstacle = _obstacle(model, device, image_shape, torch_only)
     if not obstacle and image_shape is not None and image_type is not None:
@@ -38,7 +38,10 @@ def resolve_backend(
 
 
 def missed_kernel(asked: str, model: str, device: str, torch_only: str = "") -> str:
-    """Why PyTorch trains what the kernel would have trained; empty if nothing was missed."""
+    """Return the reason why PyTorch trains LeNet on the CPU; empty if the kernel can train it.
+
+    Also empty for other models and devices, and unless `engine.backend` is "auto".
+    """
     if asked != "auto" or model != "lenet" or device != "cpu":
         return ""
     return _obstacle(model, device, None, torch_only)
@@ -62,7 +65,7 @@ def make_trainer(
 def _obstacle(
     model: str, device: str, image_shape: tuple[int, int, int] | None, torch_only: str
 ) -> str:
-    """Why the kernel cannot be used; empty if it can."""
+    """Return the reason why the kernel cannot be used; empty if it can."""
     if model != "lenet":
         return f"it trains lenet only, and the model is {model}"
     if torch_only:
@@ -75,7 +78,7 @@ def _obstacle(
 
 
 def _refused_type(image_shape: tuple[int, int, int], image_type: np.dtype[Any]) -> str:
-    """Why the kernel does not take images of a type; empty if it does. One image is tried."""
+    """Return the reason why the kernel refuses a type of images; empty if it takes one on trial."""
     tried = kernel.LenetKernel(*image_shape, 2)
     try:
         tried.evaluate(

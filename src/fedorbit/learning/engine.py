@@ -1,6 +1,6 @@
-"""What runs the training of a round: threads of this process, or a cluster (`ray/engine.py`).
+"""Engines run the training of a round: threads of this process, or a cluster (`ray/engine.py`).
 
-Each job runs on one thread and depends on nothing but itself, so the engine cannot change a bit.
+Each job runs on one thread and depends on no other, so all engines give the same bits.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def default_workers() -> int:
 
 
 class Engine(Protocol):
-    """Trains and evaluates, somewhere."""
+    """Interface of all engines: train and evaluate models."""
 
     backend: str
-    """What trains: kernel or torch."""
+    """Code that trains: kernel or torch."""
 
     @property
     def workers(self) -> int:
-        """How many jobs are done at a time."""
+        """Number of jobs that run at a time."""
 
     def run(self, programs: Mapping[int, Program[Result]]) -> dict[int, Result]:
         """Run programs to their end and return their results by key."""
@@ -49,23 +49,23 @@ class Engine(Protocol):
         samples: list[NDArray[np.int64]],
         offsets: Sequence[Vector | None] = (),
     ) -> list[tuple[int, float]]:
-        """Evaluate each model on its samples: number right, and sum of losses.
+        """Evaluate each model on its samples: number of correct predictions, and sum of losses.
 
-        Each with its offset of the logits, `[classes]`, if there are any.
+        `offsets` are added to the logits, one vector `[classes]` or None per model; empty: none.
         """
 
     def with_parts(self, data: TrainingData) -> Engine:
         """Return an engine whose satellites have other parts of the same images.
 
-        It shares all else with this one, and ends with it.
+        It shares all else with this engine, and ends with it.
         """
 
     def close(self, cancel: bool = False) -> None:
-        """End; with `cancel`, without waiting for what is being done."""
+        """End the engine; with `cancel`, without waiting for running jobs."""
 
 
 class LocalEngine:
-    """Threads that share the data and a trainer; local training holds no lock worth speaking of."""
+    """Threads that share the data and a trainer; training releases Python's global lock."""
 
     def __init__(self, trainer: Trainer, data: TrainingData, seed: int, workers: int = 0) -> None:
         self.workers = workers or default_workers()
@@ -91,7 +91,7 @@ class LocalEngine:
         samples: list[NDArray[np.int64]],
         offsets: Sequence[Vector | None] = (),
     ) -> list[tuple[int, float]]:
-        """Evaluate each model on its samples: number right, and sum of losses."""
+        """Evaluate each model on its samples: number of correct predictions, and sum of losses."""
         every_offset = offsets or [None] * len(models)
         return list(self._pool.map(self._trainer.evaluate, models, samples, every_offset))
 
@@ -102,7 +102,7 @@ class LocalEngine:
         return other
 
     def close(self, cancel: bool = False) -> None:
-        """End the threads; with `cancel`, without waiting for what they do."""
+        """End the threads; with `cancel`, without waiting for running jobs."""
         if cancel:
             self._trainer.cancel()
         self._pool.shutdown(wait=True, cancel_futures=True)

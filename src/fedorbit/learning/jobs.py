@@ -1,7 +1,7 @@
 """A job is data: which satellite trains from which model, how long, how fast, by which rule.
 
-Methods make jobs, rules say what is done with each batch (`rules/`), trainers do them, engines
-decide where. None knows about the others.
+Methods make jobs, rules define what is done with each batch (`rules/`), trainers run jobs, and
+engines choose the thread or machine. Each can be replaced without a change to the others.
 """
 
 from dataclasses import dataclass, replace
@@ -22,15 +22,15 @@ from fedorbit.randomness import generator
 Floats = NDArray[np.float64]
 
 EVERYBODY = -1
-"""Stands for a satellite that holds all training samples: centralised training."""
+"""Satellite number that stands for one holder of all training samples: centralised training."""
 
 
 class Ahead(NamedTuple):
-    """What a satellite is to do later in the same round: work as in `LocalJob.work`."""
+    """Work that a satellite has yet to do in the same round, in images as in `LocalJob.work`."""
 
     wanted: float = 0
     least: float = 0
-    """Those of the first epoch of each training."""
+    """Part of `wanted` that belongs to the first epoch of each training."""
 
 
 NOTHING_AHEAD = Ahead()
@@ -40,7 +40,7 @@ NOTHING_AHEAD = Ahead()
 class LocalJob:
     """Local training of one satellite: from where, how long, how fast, and by which rule.
 
-    `key` tells this job's random batches from all others': round, intra-orbit round, purpose.
+    `key` seeds this job's random batches and is unique to it: round, intra-orbit round, purpose.
     """
 
     satellite: int
@@ -50,29 +50,29 @@ class LocalJob:
     key: tuple[int, ...]
     rule: Rule = PLAIN
     to_come: Ahead = NOTHING_AHEAD
-    """What follows for the same satellite, for rationing of time and power on board."""
+    """Later work of the same satellite in the round, for rationing of time and power on board."""
     samples: int | None = None
-    """Samples of each epoch, the first ones of its random order; None: all of the satellite's."""
+    """Samples per epoch, the first of its random order; None: all samples of the satellite."""
 
     def images(self, samples: int) -> int:
-        """How many images it trains on if its satellite has so many samples, times passes."""
+        """Return the number of images trained on, times passes, if the satellite has `samples`."""
         return self.rule.passes * self.epochs * self.samples_of_epoch(samples)
 
     def work(self, samples: int) -> float:
-        """Return its images as a measure of time on board: of the whole model, or a share."""
+        """Return the images times the rule's share of computing: a measure of time on board."""
         return self.rule.work * self.images(samples)
 
     def whole_epochs(self, samples: int) -> int:
-        """How many epochs count as trained, times passes, of a satellite with so many samples.
+        """Return the number of whole epochs trained, times passes, if the satellite has `samples`.
 
-        An epoch of fewer samples is a part of one: whole ones are counted, of all of them together.
+        An epoch of fewer samples is a part of one; parts add up, and the sum is rounded down.
         """
         if self.samples is None:
             return self.rule.passes * self.epochs
         return self.images(samples) // samples if samples else 0
 
     def samples_of_epoch(self, samples: int) -> int:
-        """How many samples an epoch has if its satellite has so many."""
+        """Return the number of samples in an epoch if the satellite has `samples`."""
         return samples if self.samples is None else min(self.samples, samples)
 
     def first_epoch(self) -> "LocalJob":
@@ -98,7 +98,7 @@ class TrainingData:
     """Log-priors of the parts and, last, of everything, where training is calibrated."""
 
     def samples_of(self, satellite: int) -> NDArray[np.int64]:
-        """Indices of a satellite's training samples."""
+        """Return the indices of a satellite's training samples."""
         return self.everything if satellite == EVERYBODY else self.parts[satellite]
 
 
@@ -112,19 +112,19 @@ def batch_order(data: TrainingData, job: LocalJob, seed: int) -> NDArray[np.int6
 
 
 class Seen(NamedTuple):
-    """How a job sees its samples, where that is not as they are."""
+    """Changes to a job's samples and logits: views and log-prior; None for no change."""
 
     views: Views | None = None
-    """Of each sample of the batch order, `[epochs, n, VIEW]`."""
+    """View of each sample of the batch order, `[epochs, n, VIEW]`."""
     offset: Vector | None = None
-    """What is added to the logits, `[classes]`."""
+    """Log-prior that is added to the logits, `[classes]`."""
 
 
 PLAINLY = Seen()
 
 
 def seen_by(data: TrainingData, job: LocalJob, order: NDArray[np.int64], seed: int) -> Seen:
-    """Return how a job sees the samples of its batch order: views from its key, its log-prior."""
+    """Return a job's views of the samples of its batch order, from its key, and its log-prior."""
     rng = generator(seed, "views", job.satellite, *job.key)
     epochs, samples = order.shape
     views = data.augmentation.views(rng, (epochs, samples), data.images.shape[1:])

@@ -59,7 +59,7 @@ class KernelTrainer:
         rate: float,
         arguments: dict[str, Any],
     ) -> Result:
-        """Call a function of the kernel over a batch order; arguments go before settings."""
+        """Call a function of the kernel over a batch order; arguments override settings."""
         return function(
             self._kernel,
             self._images,
@@ -72,7 +72,7 @@ class KernelTrainer:
         )
 
     def batches(self, order: NDArray[np.int64]) -> int:
-        """How many batches there are in all epochs."""
+        """Return the number of batches in all epochs."""
         epochs, samples = order.shape
         return epochs * -(-samples // int(self._settings["batch"]))
 

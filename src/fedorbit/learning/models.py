@@ -43,11 +43,11 @@ class ModelSpec:
     classifier: str = ""
     """The first classifier layer."""
     seed: int = 0
-    """Of the run: what is random inside a model while it trains derives from it."""
+    """Seed of the run, from which random numbers inside the model, as for dropout, derive."""
     constants: Mapping[str, Tensor] = field(default_factory=dict)
-    """What training does not change, by name: frozen parameters, counters, tables."""
+    """Tensors that training does not change, by name: frozen parameters, counters, tables."""
     freezes_statistics: bool = False
-    """Whether layers with statistics train as they are evaluated."""
+    """True if layers with statistics, such as BatchNorm, train in evaluation mode."""
     weights: Path | None = None
     weights_skip: tuple[str, ...] = ()
 

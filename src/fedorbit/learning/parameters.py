@@ -2,12 +2,12 @@
 
 The vector holds what training changes, in this order: statistics such as the running means of
 BatchNorm, which forward passes change, and the parameters that have a gradient. What training does
-not change, such as frozen layers, is the same on all satellites and no part of the vector.
+not change, such as frozen layers, is the same on all satellites and not part of the vector.
 
 `features` and `classifier` are slices of the vector, `class_rows` the entries that belong to each
 class: row c of the last layer's weight and entry c of its bias. Statistics count as features.
-Everything that aggregates models works on such vectors and matrices `[n, P]` of them, and knows
-nothing about layers.
+Everything that aggregates models works on such vectors and matrices `[n, P]` of them, and does not
+depend on layers.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class Parameter:
     shape: tuple[int, ...]
     begin: int
     normalises: bool = False
-    """Whether it belongs to a normalisation layer."""
+    """True if it belongs to a normalisation layer."""
 
     @property
     def place(self) -> slice:
-        """Where its values are in the vector."""
+        """Slice of the vector that holds its values."""
         return slice(self.begin, self.begin + int(np.prod(self.shape)))
 
 
 @dataclass(frozen=True, eq=False)
 class ParameterLayout:
-    """Where the parts of a model are in its vector."""
+    """Positions of a model's parameters and buffers in its vector."""
 
     parameters: tuple[Parameter, ...]
     features: slice
@@ -64,7 +64,7 @@ class ParameterLayout:
 
     @property
     def statistics(self) -> slice:
-        """Where the buffers are: values that no gradient and no step moves."""
+        """Slice of the buffers: values that no gradient and no step moves."""
         return slice(0, self.buffers[-1].place.stop if self.buffers else 0)
 
     @property
@@ -136,7 +136,7 @@ def _normalises(layer: nn.Module) -> bool:
 def changing_buffers(model: nn.Module) -> list[tuple[str, Tensor]]:
     """Return the buffers that a model learns in: of real numbers, and kept in its state.
 
-    Counters, masks and tables are none: each job starts with their first values.
+    Counters, masks and tables are left out: each job starts with their first values.
     """
     kept = model.state_dict().keys()
     return [(n, b) for n, b in model.named_buffers() if n in kept and b.is_floating_point()]

@@ -1,4 +1,4 @@
-"""A part of a model: a slice of its vector, or a mask over it. The rest keeps still.
+"""A part of a model: a slice of its vector, or a mask over it. The rest does not change.
 
 Slices are for layers, such as a head above a fixed body. Masks are for sub-networks: channels and
 units that are switched off are spread over the vector.
@@ -18,7 +18,7 @@ Part = slice | Mask
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """A part in a vector of known length: what lies in [begin, end) and, if given, in the mask."""
+    """A part of a vector of known length: positions in [begin, end) that are also in the mask."""
 
     begin: int
     end: int
@@ -27,7 +27,7 @@ class Span:
 
     @property
     def count(self) -> int:
-        """How many values belong to it."""
+        """Number of values that belong to the part."""
         return self.end - self.begin if self.mask is None else int(np.count_nonzero(self.mask))
 
 
@@ -64,7 +64,7 @@ def span_of(part: Part | None, size: int) -> Span:
 
 
 def beyond(part: Part | None, begin: int) -> Part | None:
-    """Return what of a part lies at `begin` or behind it; without a part, of the whole vector."""
+    """Return the positions of a part from `begin` on; a part of None is the whole vector."""
     if not begin:
         return part
     if part is None:

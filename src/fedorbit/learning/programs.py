@@ -1,12 +1,12 @@
-"""In which order the training of a round is done, wherever that is.
+"""Order in which the jobs of a round are trained, by any engine.
 
 An orbit's training is a *program*: a generator that yields jobs for its satellites, gets them back
 trained, aggregates, and yields the next, until it returns its result. Programs advance
-independently, so a core that would idle while one orbit aggregates works for another. Each job
-depends on nothing but itself: neither order nor place can change a bit.
+independently, so a core that would idle while one orbit aggregates works for another. No job
+depends on another: order and machine do not change a bit of the result.
 
-A batch of jobs that has been begun is finished before another is: so the satellites' models that
-are held at a time are those of a few orbits, however many there are.
+A batch of jobs that has been begun is finished before the next begins: at any time, only the
+satellites' models of a few orbits are in memory, however many orbits there are.
 """
 
 import heapq
@@ -23,16 +23,16 @@ Result = TypeVar("Result")
 Program = Generator[list[LocalJob], list[Trained], Result]
 
 LOOK_AROUND_S = 1.0
-"""How often to see whether those who train are still there."""
+"""Interval in seconds at which an engine checks that its workers are still reachable."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Jobs of one program that are done one after the other, in one place."""
+    """Jobs of one program that one worker does one after the other."""
 
     program: int
     numbers: list[int]
-    """Which of the jobs that the program yielded."""
+    """Positions of the jobs in the list that the program yielded."""
     jobs: list[LocalJob]
 
 
@@ -49,8 +49,8 @@ def run_programs(
 ) -> dict[int, Result]:
     """Run programs to their end, the largest batches first, and return their results by key.
 
-    A task is one job; where tasks are dear, as many as train on `task_images` images in all, but
-    the round begins with at least so many tasks.
+    A task is one job. Where a task is costly, it has several jobs with up to `task_images` images
+    in all, but fewer if the round would otherwise begin with less than `least_tasks` tasks.
     """
     queue = ProgramQueue(programs, data)
     task_images = min(task_images, queue.waiting_images // least_tasks)
@@ -82,7 +82,7 @@ def run_programs(
 
 
 def job_images(job: LocalJob, data: TrainingData) -> int:
-    """How long a job takes, in images."""
+    """Return the duration of a job as the number of images it trains on."""
     return job.images(len(data.samples_of(job.satellite)))
 
 
@@ -113,18 +113,18 @@ class ProgramQueue(Generic[Result]):
 
     @property
     def waiting(self) -> bool:
-        """Whether there is a job that could start now."""
+        """True if there is a job that could start now."""
         return bool(self._begun or self._batches)
 
     @property
     def waiting_images(self) -> int:
-        """What all batches have to train on that were not begun."""
+        """Number of images to train on in all batches that have not been begun."""
         return sum(-images for images, *_ in self._batches)
 
     def next_task(self, images: int = 0) -> Task:
         """Take the largest job of the batch that was begun, or else of the largest batch.
 
-        And with it the next ones of that batch, up to so many images in all.
+        The next jobs of that batch are added while the task has at most `images` in all.
         """
         if not self._begun:
             _, _, self._begun_program, self._begun = heapq.heappop(self._batches)
@@ -137,14 +137,14 @@ class ProgramQueue(Generic[Result]):
         return Task(self._begun_program, numbers, jobs)
 
     def deliver(self, task: Task, trained: list[Trained]) -> bool:
-        """Hand trained models to their program; return whether it had all and went on."""
+        """Hand trained models to their program; return True if it had all of them and continued."""
         key = task.program
         for number, result in zip(task.numbers, trained, strict=True):
             self._trained[key][number] = result
         self._missing[key] -= len(trained)
         if self._missing[key]:
             return False
-        # Nothing here holds the models while the program aggregates them and goes on.
+        # No reference to the models is kept here while the program aggregates them and continues.
         trained.clear()
         self._advance(key, [result for result in self._trained.pop(key) if result is not None])
         return True

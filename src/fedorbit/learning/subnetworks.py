@@ -29,7 +29,7 @@ HIDDEN = (CONV1_WIDTH, CONV2_WIDTH, FC1_WIDTH, FC2_WIDTH)
 """Channels of the hidden layers, w."""
 LAYERS = ("conv1", "conv2", "fc1", "fc2", "fc3")
 NAMES = tuple(f"{layer}.{kind}" for layer in LAYERS for kind in ("weight", "bias"))
-"""By which a layout is recognised."""
+"""Names of the parameters of LeNet, which identify its layout."""
 ROUNDING = 1e-9
 """0.1 of 120 channels are 12, whatever 0.1 is in binary."""
 
@@ -67,10 +67,10 @@ def subnetwork_size(layout: ParameterLayout, width: float) -> int:
 
 
 def activations(layout: ParameterLayout, width: float) -> int:
-    """Return how many values the layers of a sub-network output for one image, before pools.
+    """Return the number of values that the layers of a sub-network output for one image.
 
-    The layout knows the size of the last feature map alone: images are taken for the smallest
-    square ones that lead to it.
+    Outputs are counted before pooling. The layout has only the size of the last feature map: the
+    smallest square image that leads to it is assumed.
     """
     _require_lenet(layout)
     pooled = math.sqrt(layout.parameters[4].shape[1] // CONV2_WIDTH)

@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MOST_ENTRIES = 1_000_000
-"""Of an array `[schedule, satellite]`: more schedules are played in several parts."""
+"""Most entries of an array `[schedule, satellite]`: more schedules are played in several parts."""
 
 UPDATES, SAMPLES, DISCOUNTS, STALENESS, OLDEST, WEIGHT = range(6)
 EMPTY = np.zeros(6)
@@ -48,11 +48,11 @@ class Played(NamedTuple):
     visitors: Ints
     """Satellites that visit."""
     staleness: Ints
-    """Of the updates that they bring, `[schedule, visitor]`; -1 of those that bring none."""
+    """Staleness of the visitors' updates, `[schedule, visitor]`; -1 for a visitor without one."""
     rows: Ints
     """Schedules that aggregate."""
     contents: Floats
-    """Statistics of the buffers that these aggregate, `[row, 6]`."""
+    """Statistics of the buffers that these schedules aggregate, `[row, 6]`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +60,9 @@ class Outlook:
     """Forecast of the slots to come, at a server."""
 
     visits: Flags
-    """Predicted, `[slot, satellite]`."""
+    """Predicted visits, `[slot, satellite]`."""
     samples: Ints
-    """Of each satellite; one without takes no part."""
+    """Training samples of each satellite; one without samples takes no part."""
     training_slots: Ints
     """Slots from when each satellite receives a model until its update can be sent."""
     version: int
@@ -71,7 +71,7 @@ class Outlook:
     ready: Ints
     """Slot, counted from the first, in which the update of each can be sent; NEVER without one."""
     contents: Floats
-    """Of the buffer, `[6]`."""
+    """Statistics of the buffer, `[6]`."""
     alpha: float
 
     def play(self, schedules: Flags) -> Iterator[Played]:

@@ -76,7 +76,7 @@ class Regression(NamedTuple):
     def fit(cls, x: Floats, y: Floats) -> "Regression":
         """Fit rows of features to targets."""
         centre, scale = x.mean(axis=0), x.std(axis=0)
-        scale[scale < 1e-12] = 1.0  # a constant feature says nothing
+        scale[scale < 1e-12] = 1.0  # a constant feature explains nothing
         z = (x - centre) / scale
         slope = np.linalg.solve(
             np.einsum("np,nq->pq", z, z) + RIDGE * np.eye(z.shape[1]),

@@ -1,7 +1,7 @@
 """Asynchronous FL over the air: satellites transmit at once, and the channel adds their updates.
 
 Huang et al., asynchronous federated learning over the air with high-altitude platforms, 2024.
-Known of it is the abstract: several platforms aggregate, satellites in view of one transmit
+We know its abstract only: several platforms aggregate, satellites in view of one transmit
 together (over-the-air computation), asynchronously, and which of them do is a trade of quantity
 against distortion. **The equations are standard over-the-air computation, and decided by us**, the
 search for the trade included; they are in `fleet/superposition.py`.
@@ -21,7 +21,7 @@ it takes.
 Departures: all equations, see above. Instants are the begin of every round, and the last moment
 before a satellite with an update sets. The range is the shortest of the contact, 1,000 km where the
 plan has none; the phase is aligned. The means and deviations that scale the signals are known
-without cost, and so is |mean|, which no server could know before the transmission. Where noise is
+without cost, and so is |mean|, which no server could have before the transmission. Where noise is
 strong, the criterion leaves out satellites with many samples, which need the largest amplitude, and
 updates that oppose the others, which make |mean| small: with classes of their own, they then count
 too rarely. `mu = 0` has all of them transmit. A transmission takes P / (2 B) s, whatever the number
@@ -63,7 +63,7 @@ class AirFL(SatelliteClients):
     snr_db: float = Field(20.0, ge=-100, le=1000, description="signal to noise at 1,000 km")
     fading: bool = Field(False, description="Rician fading, K = 10 dB")
     mu: float = Field(1.0, ge=0, le=1e6, description="price of noise; 0: all transmit")
-    alpha: float = Field(0.5, ge=0, le=10, description="how fast stale updates lose weight")
+    alpha: float = Field(0.5, ge=0, le=10, description="rate at which stale updates lose weight")
     server_rate: float = Field(1.0, gt=0, le=10, description="eta_g, step of the global model")
     bandwidth_mhz: float = Field(20.0, gt=0, description="B: 2 B values are sent per second")
 

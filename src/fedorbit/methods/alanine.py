@@ -23,8 +23,8 @@ arrived (2, 3). z_i follows x_i as in Ditto (4).
     (5)  m_i: the largest |x_i|, as many as 1 - sparsity(t) allows, and the last layer
 
 Sparsity is a staircase of `prune_every` rounds under a cubic curve from 0 in round `warm_up` to
-`final_sparsity` in round `prune_until`. What is pruned is 0, is neither trained nor sent, and comes
-back never. A message has the kept values and the mask, a bit per parameter; values that a peer has
+`final_sparsity` in round `prune_until`. What is pruned is 0, is neither trained nor sent, and never
+comes back. A message has the kept values and the mask, a bit per parameter; values that a peer has
 pruned are taken as the receiver's own.
 
 Departures: the authors first train a super-resolution network in the same way, so that images of
@@ -63,13 +63,13 @@ class Alanine(Method):
     label: ClassVar[str] = "ALANINE"
     family: ClassVar[Family] = "space"
 
-    unit: Literal["orbit", "satellite"] = Field("orbit", description="what has a model of its own")
+    unit: Literal["orbit", "satellite"] = Field("orbit", description="unit with a model of its own")
     rho: float = Field(0.5, ge=0, le=1, description="share of the mean in the mixture")
     temperature: float = Field(
-        1.0, gt=0, description="how fast weights fall with the distance of models"
+        1.0, gt=0, description="rate at which weights fall with the distance of models"
     )
     peers: int | None = Field(
-        None, ge=0, description="how many of the most similar units count; unset: all"
+        None, ge=0, description="number of most similar units that count; unset: all"
     )
     personal: bool = Field(True, description="use personal models; false: the shared ones")
     lambda_: float = Field(
@@ -80,7 +80,7 @@ class Alanine(Method):
     prune_every: int = Field(10, ge=1, description="rounds between two prunings")
     prune_until: int = Field(120, ge=1, description="round in which the final sparsity is reached")
     relays: Literal["any", "satellites"] = Field(
-        "satellites", description="what passes models on: satellites alone, or stations too"
+        "satellites", description="relays of models: satellites alone, or stations too"
     )
 
     @property

@@ -1,7 +1,7 @@
 """The contract of methods: three functions over a state of named arrays.
 
-`start(fleet)` makes the state, `round(state, now)` returns the next one, and `models(state)` says
-which model is used where: one for all, one per orbit, or one per satellite. A method owns no loop
+`start(fleet)` makes the state, `round(state, now)` returns the next one, and `models(state)`
+returns the models in use: one for all, one per orbit, or one per satellite. A method owns no loop
 over rounds, batches or files, and keeps nothing beside its state, so that any state can be saved
 and resumed. Whatever moves or trains does so through `now`, one slot of the world.
 
@@ -31,7 +31,7 @@ class Method(BaseModel, ABC):
     model_config = METHOD_CONFIG
 
     serves: ClassVar[Serves] = "orbit"
-    """For which nodes `models` has a row: one for everyone, or one for each orbit or satellite."""
+    """Nodes that `models` has a row for: one row for all, or one for each orbit or satellite."""
 
     label: ClassVar[str] = ""
     """Its name as papers write it; that of the class unless given."""

@@ -1,4 +1,4 @@
-"""Centralised: all data in one place. Not in the paper; what one model for all can reach.
+"""Centralised: all data in one place. Not in the paper; the bound of one model for all orbits.
 
 One model is trained on all training samples, in every round, wherever satellites are. It uses no
 links: raw data of all active satellites are assumed to be available.

@@ -1,6 +1,6 @@
 """Effort of an orbit in a round: FedOrbit's rule, which other methods may use too.
 
-Methods that train for different times are hard to compare. `effort` lets a baseline spend what
+Methods that train for different times are hard to compare. With `effort`, a baseline spends what
 FedOrbit's default schedule would: the same epochs and intra-orbit rounds, in the same rounds. The
 learning rate stays the baseline's own; dampening it is a mechanism of FedOrbit.
 """

@@ -3,7 +3,7 @@
 McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data", 2017.
 Satellites of a visible orbit train E_base epochs, the orbit averages by samples
 (`eq:intra_orbit`), the ground station averages the visible orbits by samples
-(`eq:fedavg_global`). Nothing changes in a round without a visible orbit, unless `effort` says so.
+(`eq:fedavg_global`). Nothing changes in a round without a visible orbit, except by `effort`.
 
 Departures: none.
 """

@@ -31,7 +31,7 @@ class FedBN(MatchedEffort):
     family: ClassVar[Family] = "personalised"
 
     keeps: Literal["layers", "statistics"] = Field(
-        "layers", description="what stays: whole normalisation layers, or their statistics alone"
+        "layers", description="kept in the orbit: normalisation layers, or their statistics alone"
     )
 
     def start(self, fleet: Fleet) -> State:

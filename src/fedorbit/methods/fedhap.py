@@ -25,7 +25,7 @@ Departures
 - The end of a chain hands p to a HAP by the earliest route, which is the next satellite in view
   where satellites of an orbit are linked. Where the way to the next neighbour leads through a
   server, there is no chain: the server sends w itself. Where no way is left to a neighbour that has
-  received w, it begins a chain of its own, and is assumed to know that.
+  received w, it begins a chain of its own; it is assumed to have this information.
 - A HAP drops a partial model that holds a satellite which it has already. The numbers of a chain's
   satellites, its first and last, are facts of a message and not counted.
 - Satellites without samples are in no chain. One without power passes on what it has.

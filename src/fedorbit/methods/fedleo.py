@@ -55,9 +55,9 @@ class FedLEO(Method):
     label: ClassVar[str] = "FedLEO"
     family: ClassVar[Family] = "space"
 
-    scope: Literal["all", "orbit"] = Field("all", description="what is averaged: all, or orbits")
+    scope: Literal["all", "orbit"] = Field("all", description="average: of all, or of each orbit")
     offload: bool = Field(True, description="give samples to faster neighbours before round 0")
-    planned_rounds: int = Field(100, ge=1, description="M, rounds that the offloading reckons with")
+    planned_rounds: int = Field(100, ge=1, description="M, rounds that the offloading plans for")
     waiting_s: float = Field(0.3, ge=0, description="t_w, seconds of a round besides training")
     kappa: float = Field(0.0, ge=0, description="weight of the divergence; more offloads more")
     pi: float = Field(0.0, ge=0, description="weight of differing classes in choosing neighbours")

@@ -37,9 +37,9 @@ class FedLEOSink(SynchronousEpochs):
     label: ClassVar[str] = "FedLEO (sink)"
 
     sink: SinkRule = Field(
-        "earliest", description="which satellite uploads: soonest, in the longest window, receiver"
+        "earliest", description="uploading satellite: soonest, in the longest window, or receiver"
     )
-    period_s: float = Field(7600.0, gt=0, le=1e6, description='how far "longest" looks ahead')
+    period_s: float = Field(7600.0, gt=0, le=1e6, description='horizon of "longest" in seconds')
 
     def start(self, fleet: Fleet) -> State:
         """No orbit has a sink."""

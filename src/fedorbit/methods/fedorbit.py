@@ -23,8 +23,8 @@ Departures from the paper
 - Where no satellite moved an element, the elementwise weights are the samples.
 - An orbit without samples trains nothing and has q_l = 0. Where time or power on board is short,
   q_l is what was done: the mean over the orbit's samples of the epochs that they were trained.
-- With causal links, orbits out of view exchange nothing with the GS: it keeps to their last
-  upload, and they with what they have on board.
+- With causal links, orbits out of view exchange nothing with the GS: the GS uses their last
+  upload, and they use what they have on board.
 - With physical links an orbit trains anew when its last aggregation has ended. It meets the GS once
   per result (`result`, `met`: rounds of the last one, and after the last meeting), also while the
   next aggregation is under way. When that one ends, the orbit puts its new result in the place of
@@ -74,7 +74,7 @@ class FedOrbit(EffortSchedule, Method):
         le=1,
         description="share of the uniform histogram in beta; 0: the literal equation",
     )
-    blend: Literal["own", "literal"] = Field("own", description="which extractor is blended")
+    blend: Literal["own", "literal"] = Field("own", description="extractor that is blended")
 
     def start(self, fleet: Fleet) -> State:
         """All orbits have w(0); the GS has an upload of none."""

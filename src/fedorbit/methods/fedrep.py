@@ -1,4 +1,4 @@
-"""FedRep: a common representation, and a head of one's own.
+"""FedRep: a common representation, and a head of each orbit's own.
 
 Collins et al., "Exploiting Shared Representations for Personalized Federated Learning", 2021.
 

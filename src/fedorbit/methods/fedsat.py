@@ -19,8 +19,8 @@ w <- (1 - a) w + a u_k (2) with a = a' s(dt), where s = 1 up to dt = (1 + eps) T
 receive, train and send within it takes no model along now.
 
 Departures
-- Until all have reported, n is the samples of those that have (seen in code of others only; the
-  letter is silent): the first model has no share in w. What a lost satellite contributed stays.
+- Until all have reported, n is the samples of those that have (seen in code of others only; not in
+  the paper): the first model has no share in w. What a lost satellite contributed stays.
 - `update = "delta"`, w <- w + (n_k / n) (u_k - b_k), is how others have written FedSat.
 - The unit of the printed A is unclear; here A T_o = 5, `decay`. One T_o serves all shells.
 - Rounds are slots: a job ends by the beginning of a round, and visits that begin at the same moment
@@ -157,7 +157,7 @@ class FedAsync(Visiting):
     label: ClassVar[str] = "FedAsync"
 
     share: float = Field(0.5, gt=0, le=1, description="a', share of an update in time")
-    decay: float = Field(5.0, ge=0, description="A T_o, how fast the share of late updates falls")
+    decay: float = Field(5.0, ge=0, description="A T_o, decline of the share of late updates")
     slack: float = Field(0.01, ge=0, description="eps, lateness that is forgiven, in periods")
     period_s: float = Field(5740.0, gt=0, description="T_o, period of an orbit (that of 550 km)")
 

@@ -1,7 +1,7 @@
 """FedSN: satellites train sub-networks as wide as they can, the ground aggregates in time.
 
 Lin et al., "FedSN: A Federated Learning Framework over Heterogeneous LEO Satellite Networks", 2025.
-Known of it are abstracts: one server, satellites that differ in computing, memory and link rate,
+We know its abstracts only: one server, satellites that differ in computing, memory and link rate,
 sub-structures sized to them, and pseudo-synchronous aggregation, scheduled to make up for
 staleness. **The rules below are in kind recalled, and in detail our own.**
 
@@ -13,7 +13,7 @@ staleness. **The rules below are in kind recalled, and in detail our own.**
 
 (1) A satellite in contact downloads w and trains its sub-network, with all else zero. The block of
     channels of each hidden layer begins anywhere (`window = "shifted"`), drawn for each layer, by
-    seed, satellite and download: every weight is trained by someone. Or all begin at the first
+    seed, satellite and download: every weight is trained somewhere. Or all begin at the first
     channel (`"static"`), as in HeteroFL.
 (2) w_p <- sum over k in B that kept p of q_k u_kp / sum of their q_k; entries that none kept stay.
 (3) B is aggregated when its samples reach `quota` of all, or when the next update that would raise
@@ -75,7 +75,7 @@ class FedSN(SatelliteClients):
     window: Literal["shifted", "static"] = Field(
         "shifted", description="channels of a sub-network: drawn anew, or always the first"
     )
-    alpha: float = Field(0.5, ge=0, le=10, description="how fast stale updates lose weight")
+    alpha: float = Field(0.5, ge=0, le=10, description="rate at which stale updates lose weight")
     quota: float = Field(0.6, ge=0, le=1, description="share of samples that is aggregated at once")
     patience_s: float = Field(5730.0, ge=0, description="longest wait for the next update")
     inference: Literal["whole", "own"] = Field(

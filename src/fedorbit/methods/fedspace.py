@@ -29,7 +29,7 @@ Departures
   random schedules lead to (`aggregation_utility.py`). Only then satellites report a loss: that of
   the received model on a batch of their training samples, which is booked as work. Before any has,
   T is that of guessing, log C.
-- Plans know the time of training, and neither that of messages, nor want of power, nor events.
+- Plans include the time of training, but neither that of messages, nor a lack of power, nor events.
 - An update of the same satellite does not replace an older one in B.
 """
 
@@ -81,14 +81,14 @@ class FedSpace(SatelliteClients):
 
     label: ClassVar[str] = "FedSpace"
 
-    alpha: float = Field(0.5, ge=0, le=10, description="how fast stale updates lose weight")
+    alpha: float = Field(0.5, ge=0, le=10, description="rate at which stale updates lose weight")
     sample_weights: bool = Field(True, description="weight updates by samples, too")
     horizon: int = Field(72, ge=1, le=10_000, description="I_0, rounds of a plan")
     least: int = Field(4, ge=0, description="N_min, aggregations of a plan")
     most: int = Field(24, ge=1, description="N_max")
     candidates: int = Field(1000, ge=1, le=100_000, description="R, schedules that are tried")
     utility: Literal["mass", "ridge"] = Field(
-        "mass", description="what an aggregation is worth: discounted samples, or as was learned"
+        "mass", description="value of an aggregation: discounted samples, or a learned regression"
     )
     power: float = Field(0.5, gt=0, le=1, description="p of the mass utility")
     pairs: int = Field(500, ge=1, le=2000, description="aggregations that ridge learns from")
@@ -116,7 +116,7 @@ class FedSpace(SatelliteClients):
         return state
 
     def round(self, state: State, now: Now) -> State:
-        """Plan, buffer what arrives, aggregate if the schedule says so, send visitors off."""
+        """Plan, buffer arrivals, aggregate if it is scheduled, and send the model to visitors."""
         s, contacts = open_slot(state, now, "ridge")
         if now.t % self.horizon == 0:
             s["schedule"] = self.plan(s, now)

@@ -1,7 +1,7 @@
 """Models that take the earliest route: from servers into orbits, along them, and back.
 
-A satellite talks to a server in a contact of its own. Between satellites of an orbit messages go
-over assumed links, or over those that there are.
+A satellite exchanges messages with a server in a contact of its own. Between satellites of an orbit
+messages go over assumed links, or over contacts where none are assumed.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Local: every orbit for itself. Not in the paper; what federation has to beat.
+"""Local: every orbit for itself. Not in the paper; the baseline that federation has to beat.
 
 Satellites train and the orbit averages by samples, but nothing leaves the orbit. By default in
 visible rounds only, so that it spends what FedAvg spends; `effort` makes it spend what FedOrbit

@@ -17,8 +17,8 @@ rounding adds up and satellites may come and go; with constant samples this is t
 
 Departures: a(tau) instead of tau, since with momentum displacement / (eta tau) is no mean gradient.
 Means are by samples. `unheard = "ignore"`: c averages over the satellites that have trained, and
-the first training of a satellite is not corrected; the paper's zeros ("zero") say that unheard
-satellites have no gradient. Option I, a further pass over all data, is left out.
+the first training of a satellite is not corrected; the paper's zeros ("zero") mean that satellites
+which never trained have no gradient. Option I, a further pass over all data, is left out.
 `clients = "orbit"`: one control per orbit, for fleets whose controls would not fit into memory; a
 is then the mean of a(tau_k) by samples, and c_l is uploaded as well, since after several
 intra-orbit rounds the ground cannot derive it. With several intra-orbit rounds c stays as it was
@@ -52,7 +52,7 @@ from fedorbit.methods.steps import (
 )
 
 Result = tuple[Vector, NDArray[Any], NDArray[Any], Vector, int]
-"""Of an orbit: y, its clients that have a control, these controls, c_l, and the samples of c_l."""
+"""Result of an orbit: y, clients with a control, their controls, c_l, and the samples of c_l."""
 
 
 class Scaffold(MatchedEffort):
@@ -66,7 +66,7 @@ class Scaffold(MatchedEffort):
         "ignore", description="control of satellites that never trained: none, or zero"
     )
     clients: Literal["satellite", "orbit"] = Field(
-        "satellite", description="what has a control of its own"
+        "satellite", description="unit with a control of its own"
     )
 
     @property

@@ -8,7 +8,7 @@
 "longest" takes the longest window that begins within a period of the orbit being ready, "first" the
 satellite that received w, which is also the sink without any window left. t_j is a begin of a slot:
 results are collected then. Without a speed on board training takes one. Light takes no time.
-Windows and routes are those of the plan as flown: a loss to come is known.
+Windows and routes are those of the plan as flown: later losses are known in advance.
 """
 
 from collections.abc import Iterator, Sequence

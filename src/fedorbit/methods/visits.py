@@ -75,7 +75,7 @@ def send_finished(
 
 
 def arrivals(state: State, now: Now) -> dict[int, Mail]:
-    """Return what has arrived at the servers, by satellite; these are free again."""
+    """Return what has arrived at the servers, by satellite; these satellites are free again."""
     arrived = {mail.source: mail for server in now.servers for mail in now.inbox(server)}
     has_sent(state, arrived)
     return arrived

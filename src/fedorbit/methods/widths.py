@@ -31,9 +31,10 @@ def size_of(fleet: Fleet, width: float) -> int:
 
 
 def mask_of(fleet: Fleet, width: float, key: tuple[int, int] | None) -> Mask | None:
-    """Return the mask of a sub-network; None if that is everything.
+    """Return the mask of a sub-network; None if it is the whole model.
 
-    Blocks of channels begin where the key, of satellite and download, says; without at the first.
+    Blocks of channels begin at a random channel drawn from the key, of satellite and download;
+    without a key, at the first.
     """
     if width == 1.0:
         return None

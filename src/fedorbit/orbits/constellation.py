@@ -48,8 +48,8 @@ class Constellation:
     satellite_names: tuple[str, ...]
     start: datetime | None
     shells: tuple[Shell, ...] = ()
-    """Of real satellites: the first has the first orbits, and orbits after the last shell's are
-    those of drifting satellites that were kept."""
+    """Shells of real satellites: the first has the first orbits, and orbits after those of the
+    last shell are of drifting satellites that were kept."""
     left_out: tuple[str, ...] = ()
     """Names of real satellites that drift and are therefore in no orbit."""
 
@@ -140,7 +140,7 @@ def from_element_sets(
 
     An orbit is at most `plane_tolerance_deg` wide and a shell `altitude_tolerance_km` high; both
     are also the widest gap between neighbours. The width of an orbit is the angle between planes,
-    about sin(inclination) times the difference of nodes: near the equator a node says nothing.
+    about sin(inclination) times the difference of nodes: near the equator a node has no meaning.
     Nodes are compared at one moment, the start (default: the newest epoch), since they drift by
     degrees per day. Orbits come sorted by inclination, altitude and node, satellites by their angle
     along the orbit. Satellites between planes or shells are left out, kept in orbits of their own

@@ -50,7 +50,7 @@ class Contacts:
     set_s: Floats
     max_elevation_deg: Floats
     range_km: Floats
-    """At culmination: the shortest of the contact."""
+    """Range at culmination: the shortest of the contact."""
     cut_at_start: NDArray[np.bool_]
     cut_at_end: NDArray[np.bool_]
 

@@ -33,7 +33,7 @@ MOST_POSITIONS, MOST_CONTACTS = 500_000, 250_000
 MOST_PATHS = 100
 """Satellites with a path and a label of their own; of more, the first of each orbit has a path."""
 DEGREE = 7
-"""Of the interpolating polynomial: at 300 s and 200 km it is 30 m off at the ends."""
+"""Degree of the interpolating polynomial: at 300 s and 200 km it is 30 m off at the ends."""
 NO_START = datetime(2000, 1, 1, tzinfo=UTC)
 """Moment of t = 0 of a constellation without one; its Earth turns from 0 at that moment."""
 COLOURS = {"ground": (90, 220, 120), "platform": (255, 170, 60), "isl": (150, 170, 200)}
@@ -51,7 +51,7 @@ class Clip:
 
     @property
     def is_cut(self) -> bool:
-        """Whether it ends before the schedule."""
+        """True if the document ends before the schedule."""
         return self.duration_s < self.horizon_s
 
 
@@ -91,7 +91,7 @@ def write_czml(
     shown: Clip,
     progress: Progress | None = None,
 ) -> Path:
-    """Write what Cesium needs to play a part of a schedule."""
+    """Write part of a schedule as a document that Cesium can play."""
     progress = progress or SilentProgress()
     times_s = np.arange(0.0, shown.duration_s + shown.step_s, shown.step_s)
     calendar = _Calendar(constellation.start or NO_START, shown.duration_s)

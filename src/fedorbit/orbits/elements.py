@@ -155,7 +155,7 @@ def _require_same_satellite(
 
 
 def _orbit(element_set: ElementSet) -> tuple[float, ...]:
-    """Return what decides the motion; the number of revolutions, say, does not."""
+    """Return the elements that decide the motion; the number of revolutions is not among them."""
     s = element_set.satrec
     return (s.inclo, s.nodeo, s.ecco, s.argpo, s.mo, s.no_kozai, s.bstar)
 
@@ -256,7 +256,7 @@ def _check_tle_line(path: Path, number: int, line: str) -> None:
 
 
 def _check_tle_epoch(path: Path, number: int, line: str) -> None:
-    """Refuse a day that its year does not have; SGP4 takes it and cannot say the date."""
+    """Refuse a day that its year does not have; SGP4 accepts it and cannot convert it to a date."""
     year = int(line[18:20])
     year += YEARS[0] - 57 if year >= 57 else 2000
     days = 366 if calendar.isleap(year) else 365

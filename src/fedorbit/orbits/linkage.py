@@ -17,7 +17,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class LinkKind:
-    """Links within orbits, or those between orbits."""
+    """Links of one kind in numbers: within orbits, or between orbits."""
 
     pairs: int
     """Pairs of satellites that are ever linked."""
@@ -27,10 +27,11 @@ class LinkKind:
     permanent: int
     """Windows that last over the whole horizon."""
     median_s: float | None
-    """Of all windows, as long as they are within the horizon; None without any."""
+    """Median length of all windows, cut at the horizon's ends; None without any."""
     shortest_s: float | None
-    """Of windows that begin and end within the horizon, as the longest; None without one."""
+    """Shortest window that begins and ends within the horizon; None without one."""
     longest_s: float | None
+    """Longest window that begins and ends within the horizon; None without one."""
     at_a_time: float
     """Mean number of links."""
     nearest_km: float | None

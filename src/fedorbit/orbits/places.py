@@ -1,4 +1,4 @@
-"""Places that talk to satellites: ground stations and platforms, each with a mask of its own.
+"""Places with links to satellites: ground stations and platforms, each with a mask of its own.
 
 A place sees a satellite when `eq:elevation` holds: sin(elevation) is the part of the line of sight
 along the local zenith, and the elevation is at least the place's minimum, its mask. The mask is

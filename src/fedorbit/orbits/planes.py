@@ -53,7 +53,7 @@ class Elements:
     def tilt_deg(self, members: Ints, node_step_deg: Floats) -> Floats:
         """Angle between two planes whose nodes are a step apart, at the members' inclination.
 
-        Near the equator a node says nothing, and the angle is near 0.
+        Near the equator a node has no meaning, and the angle is near 0.
         """
         half_rad = np.radians(np.minimum(node_step_deg, 360.0 - node_step_deg)) / 2.0
         tilt = np.sin(np.radians(self.inclination_deg[members].mean()))
@@ -77,7 +77,7 @@ class Grouping:
 def group_by_plane(
     elements: Elements, plane_tolerance_deg: float, altitude_tolerance_km: float
 ) -> Grouping:
-    """Sort satellites into shells, by inclination and height, and these into planes, by node."""
+    """Sort satellites into shells, by inclination and height, and shells into planes, by node."""
     everyone = np.arange(len(elements.raan_deg))
     candidates: list[list[Ints]] = []
     for members, gap_km in _shells(elements, everyone, plane_tolerance_deg, altitude_tolerance_km):

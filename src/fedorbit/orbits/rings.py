@@ -1,4 +1,4 @@
-"""Whether the satellites of an orbit see each other: rings that close, and rings that never do.
+"""Visibility between neighbouring satellites of an orbit: rings of links that close or never do.
 
 Neighbours are those that follow each other along the orbit. If they do not see each other, no two
 satellites of the orbit do, since all others are farther apart. In circular orbits the answer never
@@ -18,9 +18,9 @@ from fedorbit.orbits.sight import Ints, LinkSettings, Sight, longest_sight_deg, 
 Flags = NDArray[np.bool_]
 
 MOMENTS = 24
-"""Moments of a revolution that are looked at."""
+"""Number of moments of a revolution that are sampled."""
 STEP_S = 60.0
-"""Between two positions that give the direction of flight."""
+"""Time between the two positions that give the direction of flight."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Ring:
 
     satellites: int
     altitude_km: float
-    """Mean above a sphere of 6371 km."""
+    """Mean height above a sphere of 6371 km."""
     spacing_deg: float
     """Widest angle between neighbours at the Earth's centre; 0 for a satellite alone."""
     hop_km: float
@@ -39,18 +39,18 @@ class Ring:
     needed: int | None
     """Fewest evenly spaced satellites of a permanent ring; None below the grazing height."""
     seen: float
-    """Share of neighbours and moments in sight, whatever their distance; 0 for one alone."""
+    """Share of neighbours and moments in sight, at any distance; 0 for a satellite alone."""
 
     @property
     def verdict(self) -> str:
-        """Share of time in which neighbours see each other, in a word or two."""
+        """Visibility of neighbours in a word or two: alone, always, at times or never."""
         if self.satellites == 1:
             return "alone"
         return "always" if self.seen == 1.0 else "never" if self.seen == 0.0 else "at times"
 
 
 def rings(constellation: Constellation, grazing_km: float) -> list[Ring]:
-    """Return how neighbours of every orbit see each other."""
+    """Return the visibility between neighbours of every orbit, over one revolution."""
     sight = Sight(constellation, LinkSettings(grazing_km=grazing_km, max_range_km=None))
     start_km = constellation.motion.r_eci_km(np.zeros(1))[0]
     period_s = _period_s(float(np.median(np.linalg.norm(start_km, axis=-1))))
@@ -107,7 +107,7 @@ def _period_s(radius_km: float) -> float:
 
 
 def _along_orbits(constellation: Constellation) -> Ints:
-    """Satellites by orbit, and in each by their angle along it."""
+    """Return the satellites sorted by orbit, and within an orbit by their angle along it."""
     before, after = constellation.motion.r_eci_km(np.array([0.0, STEP_S]))
     orbit = constellation.orbit_of_satellite
     normals = np.zeros((constellation.orbits, 3))
@@ -123,7 +123,7 @@ def _along_orbits(constellation: Constellation) -> Ints:
 
 
 def _following(constellation: Constellation) -> Ints:
-    """Place of the next satellite of the orbit, after the last its first."""
+    """Return the position of each satellite's successor in its orbit, which is a closed ring."""
     counts = constellation.satellites_per_orbit
     following = np.arange(1, constellation.satellites + 1)
     following[np.cumsum(counts) - 1] = np.cumsum(counts) - counts

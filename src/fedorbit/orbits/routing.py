@@ -45,7 +45,7 @@ class HopTimes:
 
     to_server_s: float = 0.0
     to_satellite_s: float = 0.0
-    """From a server."""
+    """Seconds from a server to a satellite."""
     between_satellites_s: float = 0.0
 
     @classmethod
@@ -351,7 +351,7 @@ def _done(labels: Floats, time_s: float) -> int:
 
 @dataclass(frozen=True)
 class Spread:
-    """Delays in numbers; those without a way within the plan are counted and left out."""
+    """Delays in numbers; messages without a way within the plan are counted and left out."""
 
     mean_s: float
     median_s: float
@@ -381,17 +381,17 @@ class Delays:
     """
 
     orbit_to_server_s: Floats
-    """From the first satellite of an orbit to reach any server, `[start, orbit]`."""
+    """Delay from the first satellite of an orbit to reach any server, `[start, orbit]`."""
     satellite_to_server_s: Floats
-    """`[start, satellite]`."""
+    """Delay from each satellite to the first server that it reaches, `[start, satellite]`."""
     server_to_satellite_s: Floats
-    """From the servers, which all hold the message, `[start, satellite]`."""
+    """Delay from the servers, which all hold the message, `[start, satellite]`."""
     slowest_to_server_s: Floats
-    """From the last satellite of an orbit, `[start, orbit]`."""
+    """Delay from the last satellite of an orbit to reach any server, `[start, orbit]`."""
     to_mates_s: Floats
-    """From each satellite to each other of its orbit, `[start, pair]`, pairs in order."""
+    """Delay from each satellite to each other of its orbit, `[start, pair]`, pairs in order."""
     all_to_all_s: Floats
-    """The slowest of these in each orbit, `[start, orbit]`; 0 for an orbit of one satellite."""
+    """Longest of `to_mates_s` in each orbit, `[start, orbit]`; 0 for an orbit of one satellite."""
 
     def summary(self) -> dict[str, Spread]:
         """Return every kind of delay in numbers, over all starts."""

@@ -20,12 +20,12 @@ from fedorbit.orbits.visibility import Schedule
 
 @dataclass(frozen=True)
 class LinkRates:
-    """Megabits per second; None is as good as infinitely fast."""
+    """Rates in megabits per second; None: a transfer takes no time."""
 
     to_ground_mbps: float | None = None
-    """From an orbit to the ground, as in `to_ground_bytes`."""
+    """Rate from an orbit to the ground, as in `to_ground_bytes`."""
     from_ground_mbps: float | None = None
-    """From the ground to an orbit."""
+    """Rate from the ground to an orbit."""
 
     def exchange_s(self, model_bytes: int) -> float:
         """Seconds to send one model to the ground and one back."""

@@ -32,15 +32,15 @@ class LinkSettings:
     grazing_km: float = 80.0
     """Least height of the line of sight above the Earth's surface."""
     max_range_km: float | None = 5000.0
-    """None: no limit but the line of sight."""
+    """Longest link; None: no limit but the line of sight."""
     in_plane: bool = True
-    """Whether satellites of one orbit link."""
+    """True if satellites of the same orbit can link."""
     cross_plane: bool = True
-    """Whether satellites of different orbits link."""
+    """True if satellites of different orbits can link."""
     terminals: int | None = None
-    """Links of a satellite at a time, see `terminals`; None: all that geometry gives."""
+    """Most links of a satellite at a time, see `terminals`; None: all that geometry gives."""
     acquisition_s: float = 0.0
-    """From when a link is possible to when it can be used."""
+    """Time from when a link is possible to when it can be used."""
     max_rate_deg_s: float | None = None
     """Fastest turn of the line of sight that a terminal follows, in the frame of its satellite.
 

@@ -1,4 +1,4 @@
-"""The schedule V[round, orbit], and what it says: rounds in view, gaps, idle rounds.
+"""The schedule V[round, orbit], and numbers from it: rounds in view, gaps, idle rounds.
 
 V is taken from the contact plan at the begin of every round; see `plan`.
 """

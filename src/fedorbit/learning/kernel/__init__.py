@@ -1,7 +1,7 @@
 """LocalSGD for LeNet in C (AVX2 and FMA), with the results of PyTorch up to rounding.
 
 One call trains over all its epochs on one thread, without the GIL, so satellites run side by side
-on plain threads and share the images. The library is an optional part of the installation: ask
+on plain threads and share the images. The library is an optional part of the installation: check
 `available()` first.
 
 Every argument is checked here, before C sees a pointer. A wrong one raises `ValueError`.
@@ -36,16 +36,16 @@ MOST_CHANNELS = 64
 
 _LIBRARY = "_lenet.so"
 _INTERFACE = 4
-"""That of `lenet.c`; a library of other sources would read other arguments."""
+"""Version of the interface of `lenet.c`; a library of another version takes other arguments."""
 _CANCELLED = 1
 _ALIGNMENT = 64
 _KINDS = (np.float32, np.uint8, np.uint16)
 """Types of images, in the order of the library's numbers for them."""
 _ORIENTATIONS, _FLIPS = 8, 4
-"""Orientations of a square; those from four on are transposed, which others cannot be."""
+"""Orientations of a square image, and of any other: four and above transpose the image."""
 
 
-class KernelCancelled(Exception):  # noqa: N818 (not an error: somebody asked for it)
+class KernelCancelled(Exception):  # noqa: N818 (not an error: it was requested)
     """The cancel flag was set; the call has stopped and its work is lost."""
 
 
@@ -189,9 +189,10 @@ class LenetKernel:
     changes, except an `anchor_out`. An instance may be used by many threads at once; for each it
     keeps the memory of the last call.
 
-    `views` tell for each sample of an order how its image is seen: moved so many rows and columns
-    up and to the left, where the edge repeats; then transposed (orientation + 4), with its rows
-    (+ 2) and its columns (+ 1) reversed. `offset` is added to the logits of each class.
+    `views` give an orientation and a shift for each sample of an order. The image is moved by so
+    many rows and columns up and to the left, where the edge repeats; then transposed (orientation
+    + 4), with its rows (+ 2) and its columns (+ 1) reversed. `offset` is added to the logits of
+    each class.
 
     All calls accept `cancel`, which is looked at before each batch: see `KernelCancelled`.
     """
@@ -462,7 +463,7 @@ class LenetKernel:
         room = size + _ALIGNMENT
         block: NDArray[np.uint8] | None = getattr(self._memory, name, None)
         if block is None or block.size != room:
-            setattr(self._memory, name, None)  # let go of the old one first
+            setattr(self._memory, name, None)  # free the old block first
             block = np.zeros(room, np.uint8)
             setattr(self._memory, name, block)
         address = block.ctypes.data

@@ -26,17 +26,17 @@ Result = TypeVar("Result")
 Answer = TypeVar("Answer")
 
 RETRIES = 5
-"""How often a job is begun again whose process or node has died."""
+"""Number of times that a job is started again after its process or node has died."""
 TASKS_PER_CPU = 3
-"""In flight: one is done, and others wait at hand so that no CPU waits for the driver."""
+"""Tasks in flight per CPU: one runs, and others are queued so that no CPU waits for the driver."""
 TASK_IMAGES, LEAST_TASKS_PER_CPU = 2000, 4
 """Small jobs share a task, which costs the driver milliseconds; but all CPUs get several."""
 HEAD_PATIENCE_S, CPU_PATIENCE_S = 20.0, 60.0
-"""How long a run waits for a cluster's head, and for a node with a CPU, to come back."""
+"""Seconds that a run waits for a cluster's head, and for a node with a CPU, to come back."""
 
 
 class RayEngine:
-    """Tasks on the cluster that this process belongs to."""
+    """Engine that runs jobs as tasks on the cluster that this process belongs to."""
 
     def __init__(self, ray: ModuleType, setup: TrainingSetup, workers: int = 0) -> None:
         self.backend: str = setup.backend
@@ -46,7 +46,7 @@ class RayEngine:
         self._address: str = ray.get_runtime_context().gcs_address
         self._own_node = _own_node(ray)
         self._workshop = [ray.put(setup)]
-        # By default Ray prefers the node that has the models, the driver's, and lets others idle.
+        # By default Ray prefers the node that has the models, the driver's, and others stay idle.
         as_task = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")
         self._train, self._evaluate = as_task(node.train), as_task(node.evaluate)
         self._in_use: dict[int, dict[int, tuple[NDArray[Any], Any]]] = {}
@@ -55,7 +55,7 @@ class RayEngine:
 
     @property
     def workers(self) -> int:
-        """How many jobs are done at a time: the cluster's CPUs, now."""
+        """Number of jobs that run at a time: as configured, or the CPUs of the cluster now."""
         return self._asked or max(1, self._cpus())
 
     def run(self, programs: Mapping[int, Program[Result]]) -> dict[int, Result]:
@@ -81,7 +81,7 @@ class RayEngine:
         samples: list[NDArray[np.int64]],
         offsets: Sequence[Vector | None] = (),
     ) -> list[tuple[int, float]]:
-        """Evaluate each model on its samples: number right, and sum of losses."""
+        """Evaluate each model on its samples: number of correct predictions, and sum of losses."""
         asked = zip(models, samples, offsets or [None] * len(models), strict=True)
         futures: list[_Outcome[tuple[int, float]]] = [
             _Outcome(self._ray, self._evaluate.remote(self._workshop, *each)) for each in asked
@@ -121,7 +121,7 @@ class RayEngine:
         """Put a vector where tasks find it, once for all jobs of a batch that share it."""
         sent = self._in_use.setdefault(program, {})
         if id(vector) not in sent:
-            # The vector is kept beside its reference: nobody else gets its identity meanwhile.
+            # The vector is kept beside its reference, so that no other object gets the same id().
             sent[id(vector)] = vector, self._ray.put(np.asarray(vector))
         return sent[id(vector)][1]
 
@@ -137,7 +137,7 @@ class RayEngine:
     def _look_around(self) -> None:
         """Distinguish a cluster that is lost from one that is busy.
 
-        Before Ray does: it ends this process, and what is not in a checkpoint would be gone.
+        This must come before Ray's own check, which ends the process without a checkpoint.
         """
         if not answers(self._own_node):
             self._has_lost("this machine's node of the", 0.0, "start it again")
@@ -179,10 +179,10 @@ class _Outcome(Future[Answer]):
         reference.future().add_done_callback(self._arrived)
 
     def cancel(self) -> bool:
-        """End it now, wherever it is."""
+        """Cancel the task now, on whichever node it runs."""
         reference = self._reference
         if reference is not None and not self.done():
-            with suppress(Exception):  # a lost cluster does not listen
+            with suppress(Exception):  # a lost cluster does not answer
                 self._ray.cancel(reference, force=True)
         return True
 
@@ -210,7 +210,7 @@ def _copied(extra: dict[str, Any]) -> dict[str, Any]:
 
 
 def _explained(ray: ModuleType, error: BaseException) -> BaseException:
-    """What went wrong on the cluster, in this project's words where it is no bug."""
+    """Return the error to raise for a failed task: a `FedOrbitError` unless it is a bug."""
     if isinstance(error, ray.exceptions.RayTaskError):
         cause = error.cause
         return cause if isinstance(cause, FedOrbitError) else error

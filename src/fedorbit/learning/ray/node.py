@@ -1,4 +1,4 @@
-"""What a process of a Ray cluster does: one job at a time, on one thread.
+"""Work of one process of a Ray cluster: one job at a time, on one thread.
 
 A process opens the setup of a run once and keeps it. The images lie in the node's object store,
 shared by all processes of the node and never copied; or in a folder of the node, memory-mapped.
@@ -44,13 +44,13 @@ class ImagesOnNodes:
 
     name: str
     folder: Path
-    """Where it is on the machine that runs the rounds; a shared file system has it there too."""
+    """Folder on the machine that runs the rounds; on a shared file system also that of nodes."""
     files: dict[str, dict[str, Any]]
     """Size and SHA-256 of each file, as `dataset.json` records them."""
 
     @classmethod
     def of(cls, dataset: Dataset) -> "ImagesOnNodes":
-        """Describe a dataset, so that others can tell whether theirs is the same."""
+        """Describe a dataset, so that a node can check that its copy is the same."""
         return cls(dataset.name, dataset.folder.absolute(), dataset.description["files"])
 
     def open(self) -> NDArray[Any]:
@@ -77,25 +77,25 @@ class TrainingSetup:
     """All that a process needs to do any job of a run."""
 
     data: TrainingData
-    """Without its images if they are on the nodes."""
+    """Training data, without the images if they are on the nodes."""
     images_on_nodes: ImagesOnNodes | None
     seed: int
     model: dict[str, Any]
     """The settings of the model, but for its weights."""
     constants: Mapping[str, torch.Tensor]
-    """What training does not change."""
+    """Tensors that training does not change, as in `ModelSpec.constants`."""
     image_shape: tuple[int, int, int]
     classes: int
     backend: Backend
     settings: SgdSettings
     probe: str
-    """What a probe of training must give."""
+    """SHA-256 that `probe` must return on every node."""
     allowed_code: tuple[str, ...] = ()
     """Modules of the user's own that the driver may import."""
     version: str = __version__
 
     def open(self) -> tuple[Trainer, TrainingData]:
-        """Make the trainer; refuse to work where results would be others."""
+        """Make the trainer; refuse a node on which results would differ."""
         allow_code(*self.allowed_code)
         node = platform.node()
         if self.version != __version__:
@@ -121,7 +121,10 @@ class TrainingSetup:
 
 
 def probe(trainer: Trainer, data: TrainingData, parameters: int) -> str:
-    """Train a little from a fixed start; equal answers mean equal rounding and equal images."""
+    """Train a little from a fixed start; return the model's SHA-256.
+
+    Equal values on two machines mean equal rounding and equal images.
+    """
     start = generator(0, "probe").standard_normal(parameters, dtype=np.float32) * np.float32(0.05)
     order = np.tile(data.everything[:PROBE_SAMPLES], (PROBE_EPOCHS, 1))
     job = LocalJob(EVERYBODY, start, PROBE_EPOCHS, 0.01, key=())
@@ -136,9 +139,9 @@ def probe(trainer: Trainer, data: TrainingData, parameters: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class SentJob:
-    """A job on its way: each of its vectors, and of its rule's, is a number in a list of vectors.
+    """A job as it is sent: its vectors and its rule's are replaced by positions in a list.
 
-    All satellites of an orbit share vectors, so these come beside the jobs, each of them once.
+    All satellites of an orbit share vectors, so the list is sent beside the jobs, each vector once.
     """
 
     job: dict[str, Any]
@@ -167,7 +170,7 @@ class SentJob:
 
 
 def _fields(each: Any) -> dict[str, Any]:
-    """What a dataclass was made from."""
+    """Return the arguments that a dataclass was made from, by name."""
     return {field.name: getattr(each, field.name) for field in fields(each) if field.init}
 
 
@@ -187,7 +190,7 @@ def train(setup: list[Any], jobs: list[SentJob], *vectors: NDArray[Any]) -> list
 def evaluate(
     setup: list[Any], model: Vector, samples: NDArray[np.int64], offset: Vector | None
 ) -> tuple[int, float]:
-    """Return how many samples are classified right, and the sum of their losses."""
+    """Return the number of correctly classified samples, and the sum of the samples' losses."""
     return _opened(setup[0])[0].evaluate(model, samples, offset)
 
 

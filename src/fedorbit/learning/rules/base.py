@@ -1,8 +1,8 @@
-"""What a local rule is, what it works with, and what it gives back.
+"""Interface of local rules: the rule itself, the job it works on, and the result it returns.
 
 A rule is a small frozen dataclass: its fields are all that it needs beside the job's start and
-rate. Fields that hold arrays are its vectors. Engines find them by themselves (`Rule.vectors`) and
-send each one once for all jobs that share it.
+rate. Fields that hold arrays are its vectors. Engines find them (`Rule.vectors`) and send each one
+once for all jobs that share it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What a job gives back: the model, how many steps led to it, and what the rule adds."""
+    """Result of a job: the model, the number of optimiser steps, and extras of the rule."""
 
     model: Vector
     steps: int
@@ -40,7 +40,7 @@ class Trained:
 
     @classmethod
     def untouched(cls, job: LocalJob) -> Trained:
-        """What a job without epochs or without samples gives back: what it started from."""
+        """Return the result of a job without epochs or samples: a copy of its start."""
         return cls(job.start.copy(), 0, job.rule.untouched())
 
 
@@ -50,27 +50,27 @@ class Batch(NamedTuple):
     images: Tensor
     labels: Tensor
     offset: Tensor | None = None
-    """What is added to the logits, `[classes]`, where training is calibrated."""
+    """Log-prior that is added to the logits, `[classes]`; None where training is not calibrated."""
 
 
 class Outputs(NamedTuple):
-    """What a model makes of a batch."""
+    """Outputs of a model for a batch."""
 
     features: Tensor
-    """What the first classifier layer sees, `[n, width]`."""
+    """Input of the first classifier layer, `[n, width]`."""
     logits: Tensor
-    """`[n, classes]`"""
+    """Output of the last layer, `[n, classes]`."""
 
 
 OwnLoss = Callable[["Outputs"], "Tensor"]
-"""A loss of the rule's own, of what a model makes of a batch."""
+"""A loss of the rule's own: a scalar from the outputs of a model for a batch."""
 
 
 class TorchJob(Protocol):
     """One job as a rule sees it in PyTorch. All models are flat tensors `[P]`.
 
     Models with statistics, such as those of BatchNorm, have them in the first values of the vector:
-    `gradient` moves them in the point that it is given, and a step moves all else.
+    `gradient` updates them in the point that it is given, and a step moves all other values.
     """
 
     start: Vector
@@ -81,16 +81,16 @@ class TorchJob(Protocol):
     least_batch: int
     """Images that a batch must have: 2 where the model cannot train on a single one."""
     statistics: slice
-    """Where a model's statistics are; empty if it has none."""
+    """Slice of a model's statistics in its vector; empty if it has none."""
 
     @property
     def generator(self) -> torch.Generator:
         """Random numbers of this job, from its key."""
 
     def batches(self) -> Iterator[Batch]:
-        """All batches of all epochs, in their order.
+        """Yield all batches of all epochs, in their order.
 
-        Without a last one of a single image, if the model cannot train on one.
+        A last batch of a single image is left out if the model cannot train on one image.
         """
 
     def batch(self, epoch: int, begin: int, *, plainly: bool = False) -> Batch:
@@ -100,17 +100,17 @@ class TorchJob(Protocol):
         """
 
     def gradient(self, point: Tensor, batch: Batch, loss: OwnLoss | None = None) -> Tensor:
-        """Gradient of the batch's loss at a point, as a new tensor. Looks for a cancel.
+        """Return the gradient of the batch's loss at a point, as a new tensor. Can be cancelled.
 
         The loss is the mean cross-entropy, or the rule's own. The model trains: layers such as
         dropout are active, and statistics in `point` move.
         """
 
     def outputs(self, point: Tensor, batch: Batch) -> Outputs:
-        """What a model at a point makes of a batch; it is evaluated, and nothing has a gradient."""
+        """Return the outputs of the model at a point, in evaluation mode and without gradients."""
 
     def loss(self, point: Tensor, batch: Batch) -> float:
-        """Mean loss of a batch at a point. Looks for a cancel."""
+        """Return the mean loss of a batch at a point. Can be cancelled."""
 
     def step(
         self,
@@ -119,7 +119,7 @@ class TorchJob(Protocol):
         rate: float | None = None,
         settings: SgdSettings | None = None,
     ) -> Step:
-        """Return a new step, its momentum at zero; rate and settings are the job's unless given."""
+        """Return a new step with zero momentum; rate and settings are the job's unless given."""
 
     def tensor(self, vector: Vector) -> Tensor:
         """Copy a vector to the device."""
@@ -129,16 +129,16 @@ class TorchJob(Protocol):
 
 
 class KernelJob(Protocol):
-    """One job as a rule sees it that is done by the C kernel."""
+    """One job as a rule sees it in the C kernel."""
 
     start: Vector
     steps: int
-    """How many batches there are."""
+    """Number of batches in all epochs."""
 
     def call(self, function: Callable[..., Result], **arguments: Any) -> Result:
         """Call a function of `LenetKernel`: data, order, rate and settings are added.
 
-        Settings among the arguments stand in place of the run's.
+        Settings among the arguments replace those of the run.
         """
 
 
@@ -156,7 +156,7 @@ class Rule(ABC):
         return 1.0
 
     def exchanged(self, size: int) -> int:
-        """Values of a result that others need: what a satellite sends in an exchange.
+        """Return the number of values of a result that a satellite sends in an exchange.
 
         `size` is the number of the model's parameters.
         """
@@ -169,7 +169,7 @@ class Rule(ABC):
         return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
     def untouched(self) -> dict[str, Any]:
-        """What `Trained.extra` is before the first step; copies, as with the trained ones."""
+        """Return `Trained.extra` as it is before the first step; its arrays are copies."""
         return {}
 
     @abstractmethod
@@ -177,5 +177,5 @@ class Rule(ABC):
         """Train over the job's batches. The job's vectors and the rule's must not change."""
 
     def with_kernel(self, job: KernelJob) -> Trained | None:
-        """Train by the C kernel; None if it cannot, and PyTorch does the job."""
+        """Train in the C kernel; return None if it cannot, and PyTorch does the job."""
         return None

@@ -47,7 +47,7 @@ class Coupled(Rule):
             slope = float(gradient_mixed.dot(v - w))
             step_w(w, gradient_w)
             step_v(v, gradient_mixed.mul_(alpha))
-            if math.isfinite(slope):  # a model that has diverged says nothing about alpha
+            if math.isfinite(slope):  # a model that has diverged gives no slope
                 alpha = min(max(alpha - job.rate * slope, 0.0), 1.0)
         return Trained(job.vector(w), step_w.count, _extra(job.vector(v), alpha))
 

@@ -22,11 +22,11 @@ class Loss(Rule):
     """The model stays as it is. `extra` has the mean `loss`; NaN without a sample."""
 
     def exchanged(self, size: int) -> int:
-        """The loss."""
+        """Return 1: the loss alone."""
         return 1
 
     def untouched(self) -> dict[str, Any]:
-        """Not known."""
+        """Return a loss of NaN: it is not known."""
         return {"loss": math.nan}
 
     def with_torch(self, job: TorchJob) -> Trained:

@@ -42,9 +42,9 @@ class Maml(Rule):
     alpha: float
     """Rate of the look-ahead."""
     hessian: bool = False
-    """Whether the Hessian's term is kept (HF) or left out (FO)."""
+    """True keeps the Hessian's term (HF), False leaves it out (FO)."""
     radius: float = 0.01
-    """r: how far from w the gradients of the Hessian's term are taken."""
+    """r: distance from w at which the gradients of the Hessian's term are taken."""
 
     def __post_init__(self) -> None:
         check_at_least("Maml", 0, alpha=self.alpha)

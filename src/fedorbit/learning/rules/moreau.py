@@ -8,8 +8,8 @@ K times (`repeats`):  g = grad f(theta; D) + lambda (theta - w_i);  g <- clip(g,
                       m <- momentum m + g;  theta <- theta - rate m
 then:                 w_i <- w_i - eta_w lambda (w_i - theta) = w_i + kappa (theta - w_i)
 
-with lambda = `pull` and kappa = eta_w lambda = `follow`. theta begins at the job's start and goes
-on from batch to batch, as in the authors' code.
+with lambda = `pull` and kappa = eta_w lambda = `follow`. theta begins at the job's start and is
+kept from batch to batch, as in the authors' code.
 
 The whole sum is clipped. At a minimum it is zero, so that clipping leaves minima where they are;
 clipping grad f alone would bound |theta - w_i| by C / lambda. The weight decay is that of the run,
@@ -31,15 +31,15 @@ class Moreau(Rule):
     """The model is theta, from the job's start. `extra` has the `anchor` at the end (w_i)."""
 
     anchor: Vector
-    """Where w_i begins; the rule moves a copy of it."""
+    """First value of w_i; the rule moves a copy of it."""
     pull: float
-    """lambda: how strongly theta is held near the anchor."""
+    """lambda: strength of the pull of theta toward the anchor."""
     repeats: int
     """K: steps with each batch."""
     follow: float
-    """kappa: how far the anchor goes toward theta after each batch, as a share of the way."""
+    """kappa: share of the way to theta that the anchor moves after each batch."""
     momentum: float = 0.0
-    """In place of the run's."""
+    """Momentum of theta's steps, instead of the run's."""
 
     def __post_init__(self) -> None:
         check_at_least("Moreau", 0, pull=self.pull)
@@ -49,15 +49,15 @@ class Moreau(Rule):
 
     @property
     def passes(self) -> int:
-        """One per step."""
+        """One gradient per step, with `repeats` steps per batch."""
         return self.repeats
 
     def exchanged(self, size: int) -> int:
-        """Both theta and the anchor."""
+        """Return the number of values of theta and the anchor together."""
         return 2 * size
 
     def untouched(self) -> dict[str, Any]:
-        """The anchor as it was."""
+        """Return a copy of the anchor as it was."""
         return {"anchor": self.anchor.copy()}
 
     def with_torch(self, job: TorchJob) -> Trained:

@@ -25,18 +25,20 @@ class Sgd(Rule):
     """SGD with momentum. `extra` is empty."""
 
     anchor: Vector | None = None
-    """What the model is pulled toward: FedProx, Ditto."""
+    """Model that the weights are pulled toward: FedProx, Ditto."""
     pull: float = 0.0
+    """Strength of the pull toward the anchor."""
     correction: Vector | None = None
     """A constant added to the gradient: SCAFFOLD."""
     part: Part | None = None
-    """What moves, a slice or a mask; None: everything."""
+    """Part of the model that moves, a slice or a mask; None: the whole model."""
     momentum: float | None = None
-    """None: the run's; so with the weight decay."""
+    """Momentum instead of the run's; None: the run's."""
     weight_decay: float | None = None
+    """Weight decay instead of the run's; None: the run's."""
     work: float = 1.0
     """Share of the whole model's computing that a gradient takes. Below 1 for a part that is a
-    network of its own; a part above frozen layers still needs these."""
+    network of its own; a part above frozen layers still needs their forward pass."""
 
     def __post_init__(self) -> None:
         if self.pull and self.anchor is None:
@@ -50,7 +52,7 @@ class Sgd(Rule):
         check_share("Sgd", work=self.work)
 
     def exchanged(self, size: int) -> int:
-        """What moved: the rest is as it was at the start."""
+        """Return the number of values in the part that moves; the rest equals the start."""
         return span_of(self.part, size).count
 
     def with_torch(self, job: TorchJob) -> Trained:
@@ -85,7 +87,7 @@ class Sgd(Rule):
         return Trained(model, job.steps)
 
     def _own_settings(self) -> dict[str, Any]:
-        """Those that stand in place of the run's."""
+        """Return the settings that replace those of the run."""
         own = {"momentum": self.momentum, "weight_decay": self.weight_decay}
         return {name: value for name, value in own.items() if value is not None}
 

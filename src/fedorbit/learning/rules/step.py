@@ -7,9 +7,9 @@ AdamW:  w <- (1 - rate decay) w, and Adam with g <- clip(g, C)
 
 beta1 is the momentum of the run. m, v and the count t start at zero in every job.
 
-With a part, all of these see the part alone. The norm that is clipped is the part's: a frozen layer
-does not shorten the steps of the others. This is our reading, and makes training a masked model
-the same as training the smaller model that remains.
+With a part, clipping, decay, momentum and update apply to the part alone. The norm that is clipped
+is that of the part: a frozen layer does not shorten the steps of the others. This is our reading;
+it makes training a masked model the same as training the smaller model that remains.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_
 
 @dataclass(frozen=True)
 class SgdSettings:
-    """What all jobs of a run share. Batch order and data come with the job."""
+    """Settings of the optimiser, the same in all jobs of a run."""
 
     batch: int = 64
     momentum: float = 0.9
@@ -67,7 +67,7 @@ class Step:
         import torch
 
         self.count = 0
-        """Steps done."""
+        """Number of steps done."""
         self._settings = settings
         self._rate = rate
         span = span_of(part, size)
@@ -80,7 +80,7 @@ class Step:
         self._squares = torch.zeros(span.count if adaptive else 0, device=device)
 
     def __call__(self, weights: Tensor, gradient: Tensor) -> None:
-        """Do one step. The gradient is used up."""
+        """Do one step, in place. The gradient is overwritten."""
         self.count += 1
         if self._places is None:
             self._move(weights[self._slice], gradient[self._slice])

@@ -43,7 +43,7 @@ class PlanColumns(TypedDict):
     """Names, for the reader's convenience."""
     count: Count
     first: list[Node] | None
-    """None where the arrays are in a file of their own."""
+    """First node of each contact; None, as the arrays below, if they are in another file."""
     second: list[Node] | None
     begin_s: list[float] | None
     end_s: list[float] | None
