@@ -1,4 +1,4 @@
-"""How time and memory grow with the constellation, and what a EuroSAT run needs.
+"""Growth of time and memory with the constellation, and time and memory of a EuroSAT run.
 
 Runs FedOrbit with 5, 20 and 72 orbits of 22 satellites (synthetic 32x32 images, 30 per satellite),
 each in a process of its own, and prints per round: CPU time, which does not grow with the load of

@@ -28,7 +28,7 @@ SHAPES = {  # pixels per side, channels, classes: the paper's three datasets
     "So2Sat 10x32x32, 10 classes": (32, 10, 10),
 }
 SAMPLES = 1080
-"""What one of 20 satellites holds of EuroSAT."""
+"""Training samples of one of 20 satellites with EuroSAT."""
 EPOCHS = 5
 GEMM_SIDE, GEMMS = 1024, 20
 
@@ -40,7 +40,7 @@ def step_flops(size: int, channels: int, classes: int) -> float:
     features = 16 * (out2 // 2) ** 2
     conv1 = out1**2 * 6 * 25 * channels
     others = out2**2 * 16 * 25 * 6 + features * 120 + 120 * 84 + 84 * classes
-    # Two operations per multiplication; three passes, but nobody needs the image's gradient.
+    # Two operations per multiplication; three passes, but the image's gradient is not needed.
     return 2.0 * (2 * conv1 + 3 * others)
 
 

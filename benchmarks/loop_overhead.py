@@ -1,10 +1,10 @@
-"""What the loop around local training costs: where the CPU time of a FedOrbit run goes.
+"""Cost of the loop around local training: CPU time of a FedOrbit run by its parts.
 
 A run on one worker trains, aggregates, evaluates every round, writes records and checkpoints. The
 CPU time of every LocalSGD call and of every evaluation is taken on its own thread, where the kernel
 does all its work; what the process spent besides is the rest of the loop. All of it is of the same
-run, so whatever else the machine is doing slows it alike. How much a round trains depends on who is
-in view: the first rounds of the preset `paper` train less than the average of its 200.
+run, so other load on the machine slows all parts alike. The training in a round depends on the
+orbits in view: the first rounds of the preset `paper` train less than the average of its 200.
 Usage: python benchmarks/loop_overhead.py [dataset] [rounds] [preset]
 """
 

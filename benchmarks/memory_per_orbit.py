@@ -1,4 +1,4 @@
-"""How many models per orbit a run holds in memory at its peak, in a large constellation.
+"""Peak memory of a run in models per orbit, in a large constellation.
 
     python benchmarks/memory_per_orbit.py --planes 1000 --rounds 2 fedavg fedorbit
 

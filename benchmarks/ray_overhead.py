@@ -1,4 +1,4 @@
-"""What Ray costs: the same jobs by the local engine and as tasks of a Ray cluster, in turn.
+"""Overhead of Ray: the same jobs by the local engine and as tasks of a Ray cluster, in turn.
 
 One round of satellites with 16, 128 and 1024 images each (synthetic 32x32, LeNet, five epochs) is
 trained by as many local threads as there are CPUs and by Ray, alternately, and the ratio of the

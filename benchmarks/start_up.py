@@ -1,4 +1,4 @@
-"""How long commands take to start: CPU time of whole processes, over that of `import numpy`."""
+"""Start-up time of commands: CPU time of whole processes, over that of `import numpy`."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What views and log-priors cost in local training: CPU time with them over that without.
+"""Cost of views and log-priors in local training: CPU time with them over that without.
 
 One satellite of EuroSAT's size, one epoch, batch 64; orientations and shifts are drawn anew in
 every job, as in a run. Taken in turn, for the kernel and for PyTorch on one thread.

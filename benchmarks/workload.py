@@ -28,7 +28,7 @@ from fedorbit.simulation.evaluation import Evaluator
 
 @dataclass(frozen=True)
 class Workload:
-    """What a run does, without the code that does it."""
+    """Data, schedule and settings of a run, independent of the code that runs it."""
 
     images: NDArray[Any]
     labels: NDArray[np.int64]

@@ -19,7 +19,7 @@ import forkserver
 
 POLL_S = 0.002
 PHASES = {"start": 1, "world": 1, "rounds": 6, "summary": 1, "figure": 1}
-"""Where kills are to land, and how often."""
+"""Phases in which a run is killed, with the relative frequency of each."""
 STRETCH = 0.3
 """The share of its rounds that an attempt is left at most: so a run is killed several times."""
 SOON_S = 0.03
@@ -34,7 +34,7 @@ PATIENCE_S = 600.0
 
 @dataclass(frozen=True)
 class Pace:
-    """How long an undisturbed attempt takes."""
+    """Times of an undisturbed attempt."""
 
     first_record_s: float
     end_s: float
@@ -48,12 +48,12 @@ class Pace:
 
 @dataclass(frozen=True)
 class Ended:
-    """How an attempt ended."""
+    """End of an attempt."""
 
     code: int
     stderr: str
     in_rounds: bool
-    """Whether it had written a record when the signal came."""
+    """True if it had written a record when the signal came."""
     forked: bool
     signalled: bool
 

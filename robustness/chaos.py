@@ -37,7 +37,7 @@ CODES = {signal.SIGKILL: (-9,), signal.SIGTERM: (143, -15), signal.SIGINT: (130,
 
 @dataclass
 class Report:
-    """What came of one or several laps of a scenario."""
+    """Results of one or several laps of a scenario."""
 
     scenario: str
     part: str
@@ -67,7 +67,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Chaos:
-    """What all laps share."""
+    """Settings that all laps share."""
 
     entry: Entry
     root: Path

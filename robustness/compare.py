@@ -1,4 +1,4 @@
-"""Whether two folders of runs hold the same result, bit by bit, but for the time that it took."""
+"""Comparison of the results in two folders of runs, bit by bit, but for the time that it took."""
 
 import json
 from collections.abc import Iterator

@@ -35,7 +35,7 @@ LIMIT_S = 900.0
 IDLE_S = 60.0
 """A process that sleeps so long and uses no CPU waits for something that never comes."""
 MEMORY_BYTES = 2 * 2**30
-"""What a call may need above the imports; all inputs are tiny."""
+"""Memory that a call may need above the imports; all inputs are tiny."""
 POLL_S = 0.005
 
 Entry = Callable[[Sequence[str]], None]
@@ -43,7 +43,7 @@ Entry = Callable[[Sequence[str]], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a call ended."""
+    """End of a call."""
 
     argv: tuple[str, ...]
     code: int
@@ -51,7 +51,7 @@ class Outcome:
     stdout: bytes
     stderr: str
     memory_bytes: int
-    """Peak, above that of the parent."""
+    """Peak memory, above that of the parent."""
     hung: bool
     connections: int
 

@@ -35,7 +35,7 @@ SLOW = ("hang", "connection", "memory")
 
 @dataclass(frozen=True)
 class Fuzzer:
-    """What all cases share."""
+    """Settings that all cases share."""
 
     entry: Entry
     material: Material
@@ -114,7 +114,7 @@ def _command(argv: Sequence[str]) -> str:
 
 @dataclass
 class Tally:
-    """What was found."""
+    """Counts of cases, exit codes and failures."""
 
     cases: Counter[str] = field(default_factory=Counter)
     codes: Counter[tuple[str, int]] = field(default_factory=Counter)

@@ -30,7 +30,7 @@ RAW = "@@raw value@@"
 
 @dataclass(frozen=True)
 class Outside:
-    """What links may lead to."""
+    """Files outside of the given folders that links may lead to."""
 
     canary: Path
 

@@ -1,6 +1,6 @@
-"""What the command line promises of every call, whatever it is given; a broken one is a failure.
+"""Promises of the command line for every call, with any input; a broken one is a failure.
 
-The exit code is 0 or 2, and there is no traceback. With 2 there are complaints on standard error,
+The exit code is 0 or 2, and there is no traceback. With 2 there are messages on standard error,
 and nothing is half-written. With `--json`, standard output is one document of strict JSON. Nothing
 outside of the given folders is changed, no code in them is imported, no address in them is called.
 Memory is bounded, and the call ends. A run is shown as it was recorded, or refused.

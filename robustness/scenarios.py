@@ -39,7 +39,7 @@ method = ["fedorbit", "ditto"]
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is started, killed and resumed."""
+    """A run or study that is started, killed and resumed."""
 
     name: str
     file: str
@@ -52,7 +52,7 @@ class Scenario:
 
     @property
     def reason_to_skip(self) -> str:
-        """Why it cannot be done here; empty if it can."""
+        """Reason why it cannot be done here; empty if it can."""
         missing = self.needs and importlib.util.find_spec(self.needs) is None
         return f"{self.needs} is not installed" if missing else ""
 

@@ -1,4 +1,4 @@
-"""What is damaged, and the commands that are called on it."""
+"""Files that are damaged, and the commands that are called on them."""
 
 import hashlib
 import json
@@ -27,9 +27,9 @@ class Call:
 
     argv: tuple[str, ...]
     keeps: bool = True
-    """Whether a refusal leaves all files as they were."""
+    """True if a refusal must leave all files as they were."""
     results: tuple[str, dict[str, Any]] | None = None
-    """Which results it must print if it prints any: the command's name, and its baseline."""
+    """Results that it must print if it prints any: the command's name, and its baseline."""
     may_miss: bool = False
 
     def as_json(self) -> "Call":

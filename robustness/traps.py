@@ -36,12 +36,12 @@ class Traps:
 
     @property
     def outside(self) -> Outside:
-        """Where links may lead."""
+        """File outside of the given folders that links lead to."""
         return Outside(self.folder / "outside" / "canary")
 
     @property
     def address(self) -> str:
-        """Where nobody has reason to connect."""
+        """Address that no command has reason to connect to."""
         return f"127.0.0.1:{self.listener.getsockname()[1]}"
 
     def check(self) -> list[Failure]:

@@ -14,7 +14,8 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-from site_reference import commands, configuration, escaped, settings
+from site_equations import block, printed
+from site_reference import commands, configuration, settings
 
 import fedorbit
 from fedorbit.methods import METHODS
@@ -27,6 +28,11 @@ ROOT_PAGES = {
     "SECURITY.md": "security.md",
 }
 INDEX = "examples/README.md"
+API_ORDER = (
+    "load_config", "run", "resume", "load_run", "RunResult", "MethodRun", "load_model",
+    "save_model", "Classifier", "prepare", "Method", "allow_code", "FedOrbitError",
+    "StopRequested",
+)  # fmt: skip
 LANGUAGES = {".py": "python", ".toml": "toml"}
 
 
@@ -47,6 +53,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "reference/methods.md": catalogue(),
         "reference/api.md": api(),
     }
+    pages["index.md"] = "---\nhide: [navigation]\n---\n\n" + pages["index.md"]
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files
@@ -98,7 +105,9 @@ def catalogue() -> str:
     ]
     seen: dict[str, str] = {}
     for name, method in METHODS.items():
-        parts += [f"## {name}", escaped(inspect.cleandoc(method.__doc__ or "").split("\n\n")[0])]
+        summary = printed(inspect.cleandoc(method.__doc__ or "").split("\n\n")[0])
+        heading = method.label or method.__name__
+        parts += [f"## {heading} {{ #{name} }}", f"`-m {name}`: {summary}"]
         if (module := method.__module__) in seen:
             parts.append(f"Equations: see [{seen[module]}](#{seen[module]}).")
         else:
@@ -110,13 +119,13 @@ def catalogue() -> str:
 
 
 def prose(docstring: str) -> str:
-    """Return a module's docstring as Markdown: indented blocks are kept as they are."""
+    """Return a module's docstring as Markdown; indented blocks are symbols and equations."""
     blocks = []
-    for block in docstring.split("\n\n"):
-        if block.startswith("    "):
-            blocks.append(block)
+    for paragraph in docstring.split("\n\n"):
+        if paragraph.startswith("    "):
+            blocks.append(block(paragraph))
             continue
-        text = escaped(block)
+        text = printed(paragraph)
         text = re.sub(r"^(Departures[^.:\n]*)([.:\n])", r"**\1**\2", text)
         # Markdown needs an empty line before a list.
         blocks.append(re.sub(r"(?m)^(?!- |  )(.*)\n(?=- )", r"\1\n\n", text))
@@ -126,7 +135,9 @@ def prose(docstring: str) -> str:
 def api() -> str:
     """Return the page of the Python interface, for mkdocstrings to fill in."""
     homes = {n: h for n, h in fedorbit._HOMES.items() if n != "Config"}
-    entries = [f"::: {home_of(name, home)}" for name, home in sorted(homes.items())]
+    # In the order in which a program uses them; a name that is new comes last.
+    order = [*(name for name in API_ORDER if name in homes), *sorted(homes.keys() - set(API_ORDER))]
+    entries = [f"::: {home_of(name, homes[name])}" for name in order]
     intro = (
         "# Python API\n\nNames of `import fedorbit as fo`, with where they are defined. An "
         "introduction with examples: [Python interface](../python.md). `fo.Config` holds the "

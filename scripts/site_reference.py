@@ -23,7 +23,8 @@ def escaped(text: str) -> str:
     """Return plain text as Markdown, with `code` and **words** kept."""
     parts = re.split(r"(`[^`]*`|\*\*[^*]+\*\*)", text)
     return "".join(
-        p if p.startswith(("`", "**")) else re.sub(r"([*_<>|\[\]$])", r"\\\1", p) for p in parts
+        p if p.startswith(("`", "**")) else re.sub(r"([*_>|\[\]])", r"\\\1", p.replace("<", "&lt;"))
+        for p in parts
     )
 
 

@@ -160,7 +160,7 @@ def test_orbits_scale(capsys, monkeypatch) -> None:
 
 
 def test_ray_overhead() -> None:
-    """What it measures, by the local engine; tests/learning/ray compares Ray's with that."""
+    """The measured round by the local engine; tests/learning/ray compares Ray's result with it."""
     world = ray_overhead.world_of(ray_overhead.SATELLITES_PER_ORBIT, 4)
     with closing(LocalEngine(world.trainer(), world.data, 0, 1)) as engine:
         [model] = ray_overhead.one_round(engine, world).values()

@@ -239,7 +239,14 @@ def rows(path: Path) -> dict[tuple[str, str], list[str]]:
 def test_the_readmes_numbers_are_those_of_the_results() -> None:
     seeds = rows(DOCS / "results" / "baselines-fifth" / "table.md")
     space = rows(DOCS / "results" / "space" / "table.md")
-    places = ("London", "two platforms")
+    equal = rows(DOCS / "results" / "own-method" / "own-half" / "table.md")
+    as_called = {
+        "Rendezvous (ours)": "Rendezvous, epochs = 4",
+        "FedOrbit": "FedOrbit, epochs = 8, orbit_momentum = 0.8, max_epochs = 15, dark_epochs = 3",
+        "FedAvg": "FedAvg, epochs = 10, orbit_momentum = 0.8",
+        "FedLEO": "FedLEO, epochs = 5",
+        "Local": "Local, epochs = 5, orbit_momentum = 0.8",
+    }
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for column, title in enumerate(("accuracy, %", "spread, points")):
         table = re.search(rf"\| {title} \|.*?\n\n", text, re.DOTALL)
@@ -249,11 +256,13 @@ def test_the_readmes_numbers_are_those_of_the_results() -> None:
         for line in lines:
             method, *cells = [cell.strip() for cell in line.strip("|").split("|")]
             fifth = seeds.get(("", method))
-            expected = [fifth[column], fifth[column + 2]] if fifth else ["–", "–"]
-            for place in places:
-                there = space.get((f"5 x 4 at 550 km, {place}, dirichlet", method))
-                expected.append(there[column] if there else "–")
-            assert cells == expected, method
+            there = space.get(("5 x 4 at 550 km, London, dirichlet", method))
+            found = equal["", as_called[method]] if method in as_called else None
+            assert cells == [
+                *((fifth[column], fifth[column + 2]) if fifth else ("–", "–")),
+                there[column] if there else "–",
+                *((found[column], found[column + 5]) if found else ("–", "–")),
+            ], method
 
 
 def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
@@ -275,4 +284,10 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> Non
     reference = (tmp_path / "s" / "reference" / "configuration.html").read_text(encoding="utf-8")
     assert "swath_half_width_km" in reference and "methods.NAME" in reference
     assert "fedorbit study export" in (tmp_path / "s/reference/cli.html").read_text("utf-8")
-    assert "plot_confusion" in (tmp_path / "s/reference/api.html").read_text("utf-8")
+    interface = (tmp_path / "s/reference/api.html").read_text("utf-8")
+    ids = [f'id="fedorbit.api.{name}"' for name in ("run", "RunResult.plot_confusion")]
+    assert 0 < interface.index(ids[0]) < interface.index(ids[1])
+    methods = (tmp_path / "s/reference/methods.html").read_text("utf-8")
+    assert "c<sub>k</sub> ← c<sub>k</sub> - c + (w - y<sub>k</sub>)" in methods  # SCAFFOLD
+    assert '<pre class="equations">' in methods and '<h2 id="fedavgm">FedAvgM' in methods
+    assert not re.search(r"\\(?:&lt;|[|_>\[\]])", re.sub(r"(?s)<code.*?</code>", "", methods))

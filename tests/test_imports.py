@@ -1,4 +1,4 @@
-"""Imports point one way: what stands below never knows what is built on it."""
+"""Imports point one way: no package imports one that is built on it."""
 
 import ast
 from pathlib import Path
@@ -34,7 +34,7 @@ NOT_FOR = {
 
 
 def modules(file: Path) -> set[str]:
-    """What a file imports, anywhere in it: modules, and names of them."""
+    """Return all imports of a file, anywhere in it: modules, and names of them."""
     names = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -1,4 +1,4 @@
-"""What is read from the system's own files, on files written by hand."""
+"""Reading of the system's own files, on files written by hand."""
 
 from pathlib import Path
 

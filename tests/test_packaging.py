@@ -1,4 +1,4 @@
-"""What is built and uploaded: wheels that fit their platforms, and a source distribution that builds."""
+"""Packages to upload: wheels that fit their platforms, and a source distribution that builds."""
 
 import os
 import shutil

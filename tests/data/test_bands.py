@@ -1,4 +1,4 @@
-"""Which bands are kept, in which order, under which names."""
+"""Choice of bands: those that are kept, their order and their names."""
 
 import pytest
 

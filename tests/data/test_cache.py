@@ -38,7 +38,7 @@ def write(name="small", stream=None, **kwargs):
 
 
 def left_over(cache_folder):
-    """What is in the cache besides datasets and lock files."""
+    """Return unfinished and replaced folders in the cache."""
     return [
         path.name for path in cache_folder.iterdir() if path.name.endswith((".partial", ".old"))
     ]

@@ -13,7 +13,7 @@ from fedorbit.errors import DataError
 
 
 def resident_pages(array):
-    """How many pages of an anonymous map are in memory, by the kernel's count."""
+    """Return the number of pages of an anonymous map in memory, by the kernel's count."""
     begin = array.ctypes.data
     maps = Path("/proc/self/smaps")
     if not maps.exists():

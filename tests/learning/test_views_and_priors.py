@@ -143,7 +143,7 @@ def test_the_kernel_has_the_gradient_of_offset_logits() -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_loss_is_of_images_as_they_are(backend: str) -> None:
-    """What a rule measures does not depend on how it would train."""
+    """The loss that a rule measures does not depend on the views of training."""
     data = data_of(SHAPES["square"])
     job = LocalJob(0, start_of(data), 1, RATE, (0,), Loss())
     found = do_job(trainer_of(backend, data), data, job, 0).extra["loss"]

@@ -93,7 +93,7 @@ def rate_deg_s(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 class Oracle:
-    """How far pairs are inside the conditions, from positions at given moments."""
+    """Margins of pairs in the conditions of links, from positions at given moments."""
 
     def __init__(self, constellation: Constellation, rules: LinkSettings) -> None:
         self.motion, self.rules = constellation.motion, rules

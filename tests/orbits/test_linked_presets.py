@@ -12,7 +12,7 @@ from fedorbit.orbits.routing import ContactGraph, Delays, delays
 from fedorbit.orbits.visibility import Schedule
 
 SAMPLING_MIN = 0.17
-"""What a sample every 10 s can be late."""
+"""Largest delay of a sample every 10 s, in minutes."""
 LONDON = 'stations=[{name="London", latitude_deg=51.0, longitude_deg=-0.1}]'
 HAP = (
     'stations=[{{name="HAP", latitude_deg=51.0, longitude_deg=-0.1, altitude_km=20.0, '

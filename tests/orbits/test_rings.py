@@ -1,4 +1,4 @@
-"""Whether satellites of an orbit see each other, against closed forms and by hand."""
+"""Visibility between satellites of an orbit, against closed forms and by hand."""
 
 import numpy as np
 import pytest

@@ -18,7 +18,7 @@ SGD = {"batch": 5, "rate": 0.05, "momentum": 0.9, "weight_decay": 5e-3, "clip_no
 
 
 class Reference(nn.Module):
-    """What the kernel computes, in the words of PyTorch."""
+    """The model of the kernel, in PyTorch."""
 
     def __init__(self, height: int, width: int, channels: int, classes: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a call of the kernel leaves alone, how it is stopped, and that it depends on nothing else."""
+"""Calls of the kernel: they change no input, can be stopped, and depend on nothing else."""
 
 import ctypes
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What the kernel refuses before it computes anything."""
+"""Arguments that the kernel refuses before it computes anything."""
 
 from pathlib import Path
 from typing import Any

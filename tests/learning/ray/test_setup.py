@@ -1,4 +1,4 @@
-"""What a process of a cluster gets: the same model, constants included, without its weights' file."""
+"""Setup of a process of a cluster: the same model, constants included, without its weights' file."""
 
 import pickle
 from dataclasses import replace

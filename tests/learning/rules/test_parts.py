@@ -137,7 +137,7 @@ class Narrow(nn.Module):
 
 
 def mask_of(maps1: list[int], maps2: list[int], units1: list[int], units2: list[int]) -> Any:
-    """Which values of the full LeNet belong to the narrow one, in the narrow one's order."""
+    """Return the mask of the values of the full LeNet that belong to the narrow one."""
     whole = {p.name: np.zeros(p.shape, bool) for p in SPEC.layout.parameters}
     features = (16 * np.arange(2 * 3)[:, None] + maps2).ravel()  # of fc1: row, column, map
     whole["conv1.weight"][maps1] = whole["conv1.bias"][maps1] = True
@@ -150,7 +150,7 @@ def mask_of(maps1: list[int], maps2: list[int], units1: list[int], units2: list[
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_masked_model_is_the_smaller_model(backend: str) -> None:
-    """What is masked out starts at zero, and the rest learns as a network without it."""
+    """Masked values start at zero, and the rest learns as a network without them."""
     maps1, maps2 = [0, 2, 3, 5], [1, 2, 4, 7, 8, 11, 13]
     units1, units2 = list(range(0, 120, 2)), list(range(5, 70, 3))
     mask = mask_of(maps1, maps2, units1, units2)

@@ -1,0 +1,87 @@
+"""Equations of docstrings, plain text such as c_k <- c_k / eta^2, as they are printed."""
+
+import re
+from html import escape
+
+GREEK = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eta": "η",
+    "theta": "θ", "kappa": "κ", "lambda": "λ", "mu": "μ", "rho": "ρ", "sigma": "σ", "tau": "τ",
+    "phi": "φ", "pi": "π",
+}  # fmt: skip
+SIGNS = {"<-": "←", ">=": "≥", "<=": "≤"}
+TAGS = {"\ue000": "<sub>", "\ue001": "</sub>", "\ue002": "<sup>", "\ue003": "</sup>"}
+"""While Markdown's own signs are escaped, characters of no meaning stand for the tags."""
+RAISED = r"(\{[^}]*\}|-?[0-9A-Za-zα-ω]+)"
+CODE = re.compile(r"(`[^`]*`|\*\*[^*]+\*\*)")
+
+
+def printed(text: str) -> str:
+    """Return plain text as Markdown with equations set; `code` and **words** are kept."""
+    parts = CODE.split(text)
+    return "".join(p if CODE.fullmatch(p) else _tagged(_escaped(_marked(p))) for p in parts)
+
+
+def block(lines: str) -> str:
+    """Return an indented block: a table of symbols as a table, equations line by line."""
+    rows = [line.removeprefix("    ") for line in lines.split("\n")]
+    if re.match(r"symbol\s", rows[0]):
+        return _symbols(rows[1:])
+    return '<pre class="equations">' + "\n".join(map(_line, rows)) + "</pre>"
+
+
+def _line(row: str) -> str:
+    """Return a line of equations in which columns stay where they were."""
+    pieces = []
+    for piece in re.split(r"( {2,})", row):
+        parts = [p if CODE.fullmatch(p) else _marked(p) for p in CODE.split(piece)]
+        shown = re.sub(r"[`\ue000-\ue003]", "", "".join(parts))
+        pieces.append("".join(_code(p) or _tagged(escape(p)) for p in parts))
+        pieces.append(" " * (len(piece) - len(shown)))
+    return "".join(pieces).rstrip()
+
+
+def _symbols(rows: list[str]) -> str:
+    """Return a table; a line that begins with a space continues the one before."""
+    found: list[list[str]] = []
+    for row in rows:
+        if row.startswith(" ") and found:
+            found[-1][1] += " " + row.strip()
+        else:
+            symbol, _, meaning = re.sub(r" {2,}", "\0", row, count=1).partition("\0")
+            found.append([symbol, re.sub(r"; {2,}", "; ", meaning)])
+    lines = [f"| {printed(symbol)} | {printed(meaning)} |" for symbol, meaning in found]
+    return "\n".join(["| symbol | here |", "| --- | --- |", *lines])
+
+
+def _marked(text: str) -> str:
+    """Set Greek letters, sums, arrows, subscripts and exponents."""
+    for plain, sign in SIGNS.items():
+        text = text.replace(plain, sign)
+    names = "|".join(GREEK)
+    text = re.sub(rf"(?<![A-Za-z])({names})(?![A-Za-z])", lambda found: GREEK[found[1]], text)
+    # The word is English unless a symbol follows.
+    text = re.sub(r"\bsum(?=_|\s+[A-Za-zα-ω]{1,2}[_(][A-Za-z0-9{])", "Σ", text)
+    base = r"(?<![A-Za-z0-9_α-ω])([A-Za-zα-ωΣ]|vbar|SNR|max|min)"
+    text = re.sub(
+        rf"{base}_(\{{[^}}]*\}}|[0-9A-Za-z]+)(?![A-Za-z0-9_])",
+        lambda found: f"{found[1]}\ue000{found[2].strip('{}')}\ue001",
+        text,
+    )
+    text = re.sub(r"([α-ω])(\d)", "\\1\ue000\\2\ue001", text)
+    return re.sub(rf"\^{RAISED}", lambda found: f"\ue002{found[1].strip('{}')}\ue003", text)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([*_>|\[\]])", r"\\\1", text.replace("<", "&lt;"))
+
+
+def _tagged(text: str) -> str:
+    for mark, tag in TAGS.items():
+        text = text.replace(mark, tag)
+    return text
+
+
+def _code(part: str) -> str | None:
+    if not CODE.fullmatch(part):
+        return None
+    return f"<b>{escape(part.strip('`'))}</b>" if part.startswith("`") else part.strip("*")
