@@ -1,11 +1,15 @@
 """Rendezvous: visits worked by hand, where models go, what is lost, limits that are other methods."""
 
+from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from scipy.spatial.distance import cosine
 
+from fedorbit.fleet.network import Mail
+from fedorbit.learning.parameters import Parameter
 from fedorbit.methods.local import Local
 from fedorbit.methods.rendezvous import Rendezvous, similarities
 from fedorbit.testing import fleet_of, play, small_world, snapshots
@@ -150,15 +154,71 @@ def test_a_long_way_counts_less_and_a_visit_long_ago_more() -> None:
         (0, 2, 700.0, 800.0), (0, 5, 1300.0, 1400.0), links="physical", isl="line-of-sight"
     )
     method = Rendezvous(epochs=1, every=1, similarity=False)
-    for age_2, age_5, expected in ((4, 4, 2), (2, 5, 5), (3, 5, 2), (2, 99, 5), (5, 99, 2)):
+    # 99 counts as 6, one tour: 6 / 4 beats 2 / 2 and not 5 / 2. Parts of a slot do not count:
+    # 2 / 2 = 4 / 4, where 2 / 2.33 would be less than 4 / 4.33.
+    ages = ((4, 4, 2), (2, 5, 5), (3, 5, 2), (2, 99, 5), (5, 99, 2), (2, 4, 2))
+    for age_2, age_5, expected in ages:
         with fleet_of(world) as fleet:
             state, now = method.start(fleet), fleet.at(0)
             state["at"][1:] = 3, 4
             state["visited"][0, [2, 5]] = -age_2, -age_5
             method._send(0, state, now)
-        assert (
-            state["at"][0] == expected
-        )  # 99 counts as 6, one tour: 6 / 4 beats 2 / 2 and 5 / 2 not
+        assert state["at"][0] == expected
+
+
+def test_a_visit_makes_up_for_ten_slots_at_most() -> None:
+    method = Rendezvous(epochs=1, every=1, momentum=0.0)
+    with quadratic_fleet([1], [[1.0]], rate=0.1) as fleet:
+        for slots, steps in ((7, 7), (10, 10), (25, 10)):
+            state = method.start(fleet)
+            state["last"][0] = 30 - slots
+            assert method._train(state, fleet.at(30)) == [0]
+            assert state["model"][0, 0] == pytest.approx(1 - 0.9**steps, rel=1e-5)
+            assert state["trained"][0] == steps
+
+
+def test_models_of_an_orbit_draw_batches_of_their_own() -> None:
+    """The same model at the same satellite and slot; only its number differs."""
+    method = Rendezvous(epochs=1, every=1, per_orbit=2, meet=False)
+    with fleet_of(small_world(ALWAYS)) as fleet:
+        trained = []
+        for number in (0, 1):
+            state = method.start(fleet)
+            state["here"][:], state["here"][number], state["at"][number] = False, True, 0
+            method._train(state, fleet.at(0))
+            trained.append(state["model"][number])
+    assert not np.array_equal(*trained)
+
+
+def test_statistics_of_a_normalised_model_are_those_that_were_trained() -> None:
+    """Momentum is for what is learned, not for running means and variances of activations."""
+    method = Rendezvous(epochs=1, every=1, momentum=0.9)
+    with quadratic_fleet([1], [[1.0, 1.0]], rate=0.1) as fleet:
+        fleet.layout = replace(fleet.layout, buffers=(Parameter("variance", (1,), 0),))
+        state = play_on(fleet, method, 2)
+    # Both values are 0.1 after the first visit; momentum then adds 0.9 x 0.1 to the second alone.
+    assert state["model"][0] == pytest.approx([0.1 + 0.09, 0.1 + 0.09 + 0.09])
+
+
+def test_an_older_copy_that_arrives_late_does_not_replace_a_newer_one() -> None:
+    """Satellite 1 sends to satellite 0, the first of its orbit: in slot 0, then in slot 1."""
+    method = Rendezvous(epochs=1, every=1)
+    with fleet_of(small_world(ALWAYS)) as fleet:
+        state, size = method.start(fleet), fleet.initial_model().size
+        mails = [Mail(1, 0, np.full(size, float(t), np.float32), t, 2, {}, size) for t in (1, 0)]
+        now = fleet.at(2)
+        with mock.patch.object(type(now), "inbox", lambda _, k: mails if k == 0 else []):
+            method._receive(state, now)
+    assert (set(state["known"][1]), state["known_slot"][1], state["known_by"][1]) == ({1.0}, 1, 0)
+
+
+def test_a_model_that_was_never_trained_is_no_part_of_what_an_orbit_uses() -> None:
+    """One model starts at a satellite without samples, where it stays for a slot."""
+    method = Rendezvous(epochs=1, every=1, per_orbit=2)
+    with quadratic_fleet([1] * 3, [[1.0]] * 3, samples=[1, 0, 1], rate=0.5) as fleet:
+        state = play_on(fleet, method, 12)
+    assert state["known_by"].tolist() == [-1, -1, 0]
+    assert method.models(state)[0, 0] > 0.95
 
 
 def test_an_orbit_that_no_model_visits_starts_its_own_anew() -> None:
@@ -193,6 +253,29 @@ def test_a_model_is_lost_with_its_satellite_and_its_orbit_starts_another() -> No
         assert after["last"][0] == 1
         method._replace(state, fleet.at(1))  # not lost yet
         assert set(state["model"][0]) == {7.0}
+
+
+def test_a_lost_model_starts_anew_where_no_other_one_is() -> None:
+    """Two models of an orbit of three satellites: the first is lost with 2, the other one is at 0."""
+    method = Rendezvous(epochs=1, every=1, per_orbit=2)
+    events = [{"round": 2, "kind": "leave", "satellite": 2}]
+    with fleet_of(small_world(ALWAYS, satellites_per_plane=3, events=events)) as fleet:
+        state = method.start(fleet)
+        state["at"][:2] = 2, 0
+        method._replace(state, fleet.at(2))
+    assert state["at"][:2].tolist() == [1, 0]
+
+
+def test_a_model_elsewhere_outlives_its_orbit() -> None:
+    """All of orbit 0 is lost: one of its models is with it, and one at satellite 3 of another."""
+    method = Rendezvous(epochs=1, every=1, per_orbit=2)
+    events = [{"round": 2, "kind": "leave", "satellite": k} for k in (0, 1)]
+    with fleet_of(small_world(ALWAYS, events=events)) as fleet:
+        state = method.start(fleet)
+        state["at"][:2] = 1, 3
+        state = method.round(state, fleet.at(2))
+        assert state["at"][0] == -1 and not state["here"][0]
+        assert state["at"][1] in range(2, 6) and state["visited"][1, 3] == 2
 
 
 def test_what_was_sent_before_a_loss_is_not_taken_for_the_model_that_replaced_it() -> None:

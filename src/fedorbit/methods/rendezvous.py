@@ -8,16 +8,16 @@ and meets at each the model that the last visitor has left there.
     symbol       here
     x, u, m      model that travels, its momentum, and the slots of training that it has in it
     v_k, m_k     model that was left at satellite k, and the slots in it; m_k = 0: none yet
-    d            slots since the model trained last, `every` or more
+    d            slots since the last visit of the model, `every` or more
     s_ok         similarity of orbit o and satellite k: the cosine of their shares of classes
     a_k          slots since the model was at k, at most a tour: `every` times the satellites
-    r_k          slots until it could be there by the earliest route
+    r_k          whole slots until it could be there by the earliest route
 
     (1)  at satellite k:  x <- v_k + c (x - v_k),  m <- m_k + c (m - m_k),  c = m / (m + m_k)
     (2)  y = LocalSGD of F_k from x, d `epochs` epochs (d at most 10)
     (3)  u <- momentum u + (y - x),  x <- x + u,  m <- m + d;  v_k <- x,  m_k <- m
     (4)  x, u and m go to the satellite of the largest s_ok a_k / max(r_k, every), by the earliest
-         route; within 10 slots, to none that has a model, is sent one, or has no samples
+         route; arriving within 10 slots, to none that has a model, is sent one, or has no samples
     (5)  v_k goes to the first active satellite of the orbit of k by the earliest route; an orbit
          uses the mean of the newest v that this one has of each of its satellites
 
@@ -34,14 +34,14 @@ et al. 2020), which has to travel: left at the satellites it would be too old.
 It is meant for `training.calibrate`, with which satellites of different classes agree on
 P(image | class), and for `training.augment` and `training.running_mean`; it runs without.
 
-Positions are known in advance, and counts of classes as they are to FedOrbit. Where models are and
-how long they have trained follows from these, so that all satellites know it without a message; so
-they know of a loss. Routes lead over stations as well, and over links within orbits where these are
-assumed; with ideal links every satellite is reached at once. A model is lost with the satellite
-that has it, or that it is sent to: its orbit starts another from what its first free satellite has.
-So it does if no model has been there for a tour, and its own, wherever it is, ends.
-Routes are those as flown, and know of losses to come; they are those of one model, so that over
-slow links x and u together may take longer.
+Positions are known in advance, and class counts as in FedOrbit. Both determine where models are and
+how long they have trained, so no message about this is needed. Losses are known, too. Where time or
+power on board is short, m counts the slots of training that were requested. Routes lead over
+stations as well, and over links within orbits where these are assumed; with ideal links every
+satellite is reached at once. A model is lost with the satellite that has it, or that it is sent to:
+its orbit starts another from what its first free satellite has. So it does if no model has been
+there for a tour, and its own, wherever it is, ends. Routes are those as flown, and contain losses
+to come; they are those of one model, so that over slow links x and u together may take longer.
 """
 
 from typing import Any, ClassVar
@@ -65,7 +65,9 @@ class Rendezvous(Method):
     family: ClassVar[Family] = "space"
 
     epochs: int = Field(8, ge=1, le=1000, description="E, epochs of a model per slot")
-    every: int = Field(2, ge=1, le=1000, description="slots from one visit to the next, at least")
+    every: int = Field(
+        2, ge=1, le=MOST_SLOTS, description="slots from one visit to the next, at least"
+    )
     momentum: float = Field(0.8, ge=0, lt=1, description="of a model, over its visits")
     per_orbit: int = Field(1, ge=1, le=1000, description="models that each orbit starts")
     meet: bool = Field(True, description="average with the model that was left at a satellite")
@@ -81,7 +83,7 @@ class Rendezvous(Method):
             "momentum": np.zeros((len(at), w.size), dtype=np.float32),
             "trained": np.zeros(len(at)),
             "last": np.full(len(at), -self.every),  # slot of the last visit
-            "at": at,  # where a model is, or is sent to; -1: lost, with all of its orbit
+            "at": at,  # where a model is, or is sent to; -1: lost, and all of its orbit
             "here": np.ones(len(at), dtype=np.bool_),
             "visited": np.full((len(at), satellites), -self.every * satellites),  # slots
             "left": np.tile(w, (satellites, 1)),
@@ -126,8 +128,8 @@ class Rendezvous(Method):
         for i, k in enumerate(after["at"].tolist()):
             mates = now.orbits.satellites(i // self.per_orbit)
             visited = after["visited"][:, mates].max(initial=-self._tour(now))
-            is_lonely = k not in mates and now.t - visited > self._tour(now)
-            if is_lonely or k not in now.satellites:
+            is_alone = k not in mates and now.t - visited > self._tour(now)
+            if k not in now.satellites or (mates and is_alone):
                 after["here"][i] = bool(mates)
                 after["at"][i] = k = min(mates, key=lambda k: (k in after["at"], k), default=-1)
                 after["model"][i], after["momentum"][i] = after["left"][k], 0
@@ -172,7 +174,7 @@ class Rendezvous(Method):
             return now.send(k, j, vector, route=route, wait=not ideal, **about) is not None
 
         first = now.orbits.satellites(int(now.fleet.orbit_of_satellite[k]))[0]
-        if k != first:
+        if k != first and after["left_trained"][k]:
             send(first, after["left"][k])
         arrival_s = ways.arrival_s[active] if ways else now.t * now.fleet.round_s
         slots = arrival_s / now.fleet.round_s - now.t
