@@ -15,10 +15,15 @@ RAISED = r"(\{[^}]*\}|-?[0-9A-Za-zα-ω]+)"
 CODE = re.compile(r"(`[^`]*`|\*\*[^*]+\*\*)")
 
 
+def escaped(text: str) -> str:
+    """Return plain text as Markdown; `code` and **words** are kept."""
+    return "".join(p if CODE.fullmatch(p) else _escaped(p) for p in CODE.split(text))
+
+
 def printed(text: str) -> str:
     """Return plain text as Markdown with equations set; `code` and **words** are kept."""
-    parts = CODE.split(text)
-    return "".join(p if CODE.fullmatch(p) else _tagged(_escaped(_marked(p))) for p in parts)
+    parts = [p if CODE.fullmatch(p) else _marked(p) for p in CODE.split(text)]
+    return _tagged(escaped("".join(parts)))
 
 
 def block(lines: str) -> str:

@@ -11,21 +11,13 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
+from site_equations import escaped
 
 from fedorbit.cli.app import LaterCommand
 from fedorbit.cli.commands import command_line
 from fedorbit.config import Config
 
 BOUNDS = {Ge: "≥ {.ge}", Gt: "> {.gt}", Le: "≤ {.le}", Lt: "< {.lt}"}
-
-
-def escaped(text: str) -> str:
-    """Return plain text as Markdown, with `code` and **words** kept."""
-    parts = re.split(r"(`[^`]*`|\*\*[^*]+\*\*)", text)
-    return "".join(
-        p if p.startswith(("`", "**")) else re.sub(r"([*_>|\[\]])", r"\\\1", p.replace("<", "&lt;"))
-        for p in parts
-    )
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -53,11 +54,11 @@ def own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)
     yield
-    for name in sys.modules.keys() - before:
-        module = sys.modules[name]
-        places = [getattr(module, "__file__", None), *getattr(module, "__path__", [])]
-        if any(str(place).startswith(f"{tmp_path}{os.sep}") for place in places):
-            del sys.modules[name]
+    new = sys.modules.keys() - before
+    files = {name: str(getattr(sys.modules[name], "__file__", "")) for name in new}
+    for name in (name for name, file in files.items() if file.startswith(f"{tmp_path}{os.sep}")):
+        for package in accumulate(name.split("."), "{}.{}".format):
+            sys.modules.pop(package, None)
 
 
 @pytest.fixture

@@ -228,6 +228,14 @@ def test_methods_are_listed(fedorbit) -> None:
     assert "did you mean 'fedavg'" in refused
 
 
+def test_parameters_of_a_method_of_ones_own_are_shown(fedorbit, tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples" / "trimmed_mean.py"
+    (tmp_path / "trimmed.py").write_text(example.read_text())
+    name = "trimmed:TrimmedMean"
+    document = json.loads(fedorbit("methods", name, "--json").stdout)["methods"]
+    assert "trim" in document[name]["parameters"]
+
+
 def test_every_parameter_of_a_shipped_method_says_what_it_means(fedorbit) -> None:
     document = json.loads(fedorbit("methods", "--json").stdout)["methods"]
     silent = [

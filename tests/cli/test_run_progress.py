@@ -48,7 +48,7 @@ def test_all_of_it_fits_and_ends_with_what_to_open(tmp_path: Path) -> None:
     assert [line for line in lines if cell_len(line) > 80 and path not in line] == []
     shown = "\n".join(lines)
     assert re.search(r"fedavg \S+ 4/4 rounds \S+/s took 0:00:\d\d", shown)
-    state = r"accuracy \d+\.\d %, spread \d+\.\d; \d satellites in view, \d/3 orbits reached"
+    state = r"accuracy \d+\.\d %, spread \d+\.\d; satellites in view \d, orbits reached \d/3"
     assert re.search(state, shown)
     assert re.search(r"0\.3 h: to ground \S+ [kM]?B, from ground \S+ [kM]?B, ISL \S+ [kM]?B", shown)
     report, serve = lines[-3:-1]
@@ -67,7 +67,7 @@ def record(**changes: Any) -> dict[str, Any]:
 
 def test_what_is_in_view_fits_into_a_line() -> None:
     line = state_lines(record(visible=list(range(72)), satellites_in_view=1584))[0]
-    assert line.endswith("1584 satellites in view, 72/72 orbits reached")
+    assert line.endswith("satellites in view 1584, orbits reached 72/72")
     assert len(line) <= 78
 
 

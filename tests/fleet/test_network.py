@@ -190,9 +190,29 @@ def test_hops_of_a_message_follow_each_other() -> None:
     """The second link has begun before the first: the relay sends when it has the message."""
     with fleet_of(planned((2, 4, 10.0, 900.0), (0, 2, 200.0, 900.0))) as fleet:
         assert fleet.at(0).send(0, 4, ones(fleet), route=[2]) == 0
-        assert fleet.ledger.hops == [(200.0, 0, 2), (200.0, 2, 4)]
+        assert fleet.ledger.hops.recorded() == [[200, 0, 2], [200, 2, 4]]
         [mail] = fleet.at(0).inbox(4)
         assert mail.arrival_s == 200.0
+
+
+def test_a_message_over_an_assumed_link_arrives_within_its_slot() -> None:
+    """A contact between the two begins three slots later, which ideal links do not wait for."""
+    with fleet_of(planned((0, 6, 1000.0, 1100.0), links="ideal")) as fleet:
+        assert fleet.at(0).send(0, GROUND, ones(fleet)) == 0
+        [mail] = fleet.at(0).inbox(GROUND)
+        assert mail.arrival_s == 0.0
+
+
+def test_hops_of_a_checkpoint_without_seconds_are_at_the_begin_of_their_slots() -> None:
+    with fleet_of(planned((0, 4, 700.0, 900.0))) as fleet:
+        fleet.at(0).send(0, 4, ones(fleet), wait=True)
+        saved, arrays = fleet.saved()
+        for letter in saved["mail"]:
+            for hop in letter["hops"]:
+                assert hop.pop("at_s") == 700.0
+        fleet.restore(saved, arrays)
+        fleet.at(2)
+        assert fleet.ledger.hops.recorded() == [[600, 0, 4]]
 
 
 def test_messages_are_read_in_the_order_of_their_arrival() -> None:

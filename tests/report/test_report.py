@@ -488,6 +488,20 @@ def test_a_study_that_asks_for_hours_and_bytes_has_them(tmp_path: Path) -> None:
     assert "hours to 80 % inter-satellite seeds" in " ".join(Parsed(page).texts)
 
 
+def test_hours_at_an_accuracy_that_only_some_seeds_reach_have_no_mean(tmp_path: Path) -> None:
+    for seed, accuracy in enumerate((60.0, 50.0)):
+        write_run(tmp_path / str(seed), {"fedavg": accuracy, "local": 60.0}, seed=seed)
+    cells = "".join(f'[[cells]]\nfolder = "{seed}"\n' for seed in (0, 1))
+    metrics = '["hours_at_55", "hours_at_99", "hours_at_x"]'
+    (tmp_path / "study.toml").write_text(f'title = "x"\n[table]\nmetrics = {metrics}\n{cells}')
+    comparison = compared(tmp_path)
+    assert further_metrics(comparison.settings) == ["hours_at_55"]  # the others have no value
+    rows = {row.series: row for row in headline_rows(comparison.settings[0])}
+    assert rows["fedavg"].printed("hours_at_55") == "1/2 runs"
+    assert rows["local"].printed("hours_at_55").endswith("± 0.0")
+    assert "hours at 55 %" in " ".join(Parsed(build_page(comparison)).texts)
+
+
 def test_what_a_variant_sets_with_its_setting_makes_no_series(tmp_path: Path) -> None:
     low, high = {"altitude_km": 550.0}, {"altitude_km": 2000.0}
     fleet = {"planes": 3, "satellites_per_plane": 1}

@@ -269,7 +269,7 @@ def test_models_move_along_their_links(browser, served: Served, folder: Path) ->
     opened.wait_for("document.getElementById('globe').dataset.points === '13'")
     page.locator("#time").fill("40")
     opened.wait_for("document.getElementById('globe').dataset.models === '2'")
-    assert "Models sent in the last 1 min: 2." in state.inner_text()
+    assert "Messages shown of the last 1 min: 2." in state.inner_text()
     opened.wait_for("document.getElementById('globe').dataset.points === '13'")  # not counted
     page.locator("#time").fill("100")
     opened.wait_for("document.getElementById('globe').dataset.models === '0'")

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fedorbit as fo
@@ -47,20 +48,25 @@ def test_a_resumed_run_records_the_hops_of_all_its_rounds(tmp_path: Path) -> Non
     assert [record["round"] for record in again.records if record.get("hops")] == [4, 9, 11]
 
 
-def test_a_record_has_a_sample_of_very_many_hops() -> None:
+@pytest.mark.parametrize("per_message", [1, 2, 3, 5])
+def test_a_record_has_an_even_sample_of_very_many_hops(per_message: int) -> None:
+    """Booked last to first, of messages over the same number of links each."""
     ledger, resumed = Ledger(), Ledger()
-    for number in range(10 * MOST_HOPS + 1):
-        at_s = 10 * MOST_HOPS - number + 0.9
-        ledger.book("isl", (0, 0), 4, hop=(at_s, 1, 2))
+    for number in range(10 * MOST_HOPS):
+        hop = (10 * MOST_HOPS - number - 0.1, number % per_message, 9)
+        ledger.book("isl", (0, 0), 4, hop=hop)
         if number == 2 * MOST_HOPS + 7:
-            resumed.restore(ledger.saved())
+            resumed.restore(json.loads(json.dumps(ledger.saved())))
         elif number > 2 * MOST_HOPS + 7:
-            resumed.book("isl", (0, 0), 4, hop=(at_s, 1, 2))
-        assert len(ledger.hops) <= MOST_HOPS
-    # 3,001 are more than 8 x 300: every 16th of them is kept, and they are booked last to first.
-    assert ledger.recorded_hops() == [[3000 - 16 * n, 1, 2] for n in reversed(range(188))]
-    assert resumed.hops == ledger.hops and resumed.hops_seen == ledger.hops_seen == 3001
+            resumed.book("isl", (0, 0), 4, hop=hop)
+        assert len(ledger.hops.passages) <= MOST_HOPS
+    assert resumed.hops == ledger.hops and ledger.hops.seen == 3000
+    kept = np.array(ledger.hops.recorded())
+    assert len(kept) == pytest.approx(3000 / 16, abs=3)  # more than 8 x 300: every 16th
+    assert (np.diff(kept[:, 0]) > 0).all()
+    for column, parts in ((kept[:, 0] // 600, 5), (kept[:, 1], per_message)):
+        assert np.bincount(column) == pytest.approx([len(kept) / parts] * parts, abs=4)
     ledger.book("isl", (0, 0), 4, linked=False, hop=(0.0, 1, 2))
-    assert ledger.hops_seen == 3001
+    assert ledger.hops.seen == 3000
     ledger.start_record()
-    assert ledger.recorded_hops() == []
+    assert ledger.hops.recorded() == []

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from fedorbit.cli.completion import complete_method
-from fedorbit.cli.options import AsJson
+from fedorbit.cli.options import AsJson, allow_typed_code
 from fedorbit.cli.output import Column, Table, print_json, stdout
 from fedorbit.methods import METHODS, Method, find_method
 
@@ -30,7 +30,8 @@ def methods(names: Names = None, as_json: AsJson = False) -> None:
 
     fedorbit methods fedorbit ditto
     """
-    chosen = {name: find_method(name) for name in names} if names else dict(METHODS)
+    allow_typed_code(names or [], None)
+    chosen = {name: find_method(name) for name in names} if names else METHODS
     if as_json:
         print_json({"methods": {name: _row(cls) for name, cls in chosen.items()}})
     elif names:

@@ -23,7 +23,7 @@ from fedorbit.report.curves import (
 from fedorbit.report.page import write_page
 from fedorbit.report.replicates import Comparison, compare
 from fedorbit.report.runfiles import read_runs
-from fedorbit.results.metrics import METRICS
+from fedorbit.results.metrics import find_metric
 from fedorbit.results.numbers import amount, ratio, with_deviation
 
 PAGE = "report.html"
@@ -121,7 +121,7 @@ def _print_headline(comparison: Comparison) -> None:
             Column("samples", rank=2),
             Column("to ground", rank=2),
             *([Column("/FedAvg", rank=1)] if compared else []),
-            *(Column(METRICS[name].head, rank=4 + n) for n, name in enumerate(further)),
+            *(Column(find_metric(name).head, rank=4 + n) for n, name in enumerate(further)),
         ],
     )
     for setting in comparison.settings:
@@ -143,5 +143,5 @@ def _cells(row: HeadlineRow, further: list[str], compared: bool) -> tuple[str, .
         amount(row.samples_trained.mean),
         amount(row.to_ground_bytes.mean, "B"),
         *([ratio(row.to_ground_vs_fedavg.mean, "x", "-")] if compared else []),
-        *(METRICS[name].printed(row.further[name]) for name in further),
+        *(row.printed(name) for name in further),
     )

@@ -53,8 +53,8 @@ def state_lines(record: Record) -> list[str]:
         if record[key] or key != "unlinked_bytes"
     ]
     return [
-        f"accuracy {accuracy} %, spread {spread}; {in_view} satellites in view, "
-        f"{reached} orbits reached",
+        f"accuracy {accuracy} %, spread {spread}; satellites in view {in_view}, "
+        f"orbits reached {reached}",
         f"{record['hours']:.1f} h: {', '.join(moved)}",
     ]
 

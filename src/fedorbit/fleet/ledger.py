@@ -1,5 +1,6 @@
 """Costs of a run so far: training, and bytes by kind of link and by its ends."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,12 +11,57 @@ GROUND = -1
 Direction = Literal["to_ground", "from_ground", "isl"]
 Ends = tuple[int, int]
 """Source and target: an orbit, or the number of orbits plus that of a server."""
-Hop = tuple[float, int, int]
+Passage = tuple[float, int, int]
 """A message that passes over a link: from which second on, from which node, to which."""
 MOST_HOPS = 300
 """In a record: about 5 kB of a file that is read as a whole."""
-COUNTED_APART = ("transfers", "hops", "hops_seen")
+GOLDEN = (math.sqrt(5) - 1) / 2
+COUNTED_APART = ("transfers", "hops")
 """Entries of the ledger that are no totals of a record."""
+SINCE_RECORD = ("epochs", "hops")
+"""Entries of the ledger that begin anew with each record."""
+
+
+@dataclass
+class Hops:
+    """Messages over links since the last record; of very many a sample.
+
+    Hop n is in it if the fraction of n times the golden ratio is below `share`. This spreads the
+    sample evenly, and over every hop of messages that take the same number of them.
+    """
+
+    passages: dict[int, Passage] = field(default_factory=dict)
+    """Passages in the sample, by their number."""
+    seen: int = 0
+    """Number of all passages."""
+    share: float = 1.0
+
+    def add(self, passage: Passage) -> None:
+        """Count a passage, and keep it if it is one of the sample."""
+        if self._is_kept(self.seen):
+            self.passages[self.seen] = passage
+        self.seen += 1
+        if len(self.passages) > MOST_HOPS:
+            self.share /= 2
+            self.passages = {n: p for n, p in self.passages.items() if self._is_kept(n)}
+
+    def _is_kept(self, number: int) -> bool:
+        return number * GOLDEN % 1 < self.share
+
+    def recorded(self) -> list[list[int]]:
+        """Return the sample in whole seconds, in the order of time."""
+        return sorted([int(at_s), a, b] for at_s, a, b in self.passages.values())
+
+    def saved(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        rows = [[n, *passage] for n, passage in self.passages.items()]
+        return {"passages": rows, "seen": self.seen, "share": self.share}
+
+    @classmethod
+    def restored(cls, saved: dict[str, Any]) -> "Hops":
+        """Continue from what a checkpoint kept."""
+        passages = {int(n): (at_s, int(a), int(b)) for n, at_s, a, b in saved["passages"]}
+        return cls(passages, saved["seen"], saved["share"])
 
 
 @dataclass
@@ -35,10 +81,8 @@ class Ledger:
     """Local epochs of each orbit's satellites, times passes."""
     transfers: dict[Ends, tuple[int, int]] | None = field(default_factory=dict)
     """Messages and bytes over links that exist; None in a run that began without counting them."""
-    hops: list[Hop] = field(default_factory=list)
-    """Messages over links that exist, where the two nodes are known; of very many a sample."""
-    hops_seen: int = 0
-    """Number of the messages that `hops` are a sample of."""
+    hops: Hops = field(default_factory=Hops)
+    """Messages over links that exist, where the two nodes are known."""
 
     def book(
         self,
@@ -48,7 +92,7 @@ class Ledger:
         *,
         messages: int = 1,
         linked: bool = True,
-        hop: Hop | None = None,
+        hop: Passage | None = None,
     ) -> None:
         """Count bytes that move; what has no link is counted apart."""
         key = f"{direction}_bytes" if linked else "unlinked_bytes"
@@ -57,30 +101,12 @@ class Ledger:
             before = self.transfers.get(ends, (0, 0))
             self.transfers[ends] = (before[0] + messages, before[1] + size_bytes)
         if linked and hop is not None:
-            self.add_hop(hop)
-
-    def add_hop(self, hop: Hop) -> None:
-        """Keep a hop: every one, and where these are too many every second, fourth and so on."""
-        if self.hops_seen % self._hop_stride() == 0:
-            self.hops.append(hop)
-        self.hops_seen += 1
-        if len(self.hops) > MOST_HOPS:
-            self.hops = self.hops[::2]
-
-    def _hop_stride(self) -> int:
-        stride = 1
-        while self.hops_seen > MOST_HOPS * stride:
-            stride *= 2
-        return stride
+            self.hops.add(hop)
 
     def start_record(self) -> None:
         """Begin to count for the next record."""
         self.epochs = [0] * len(self.epochs)
-        self.hops, self.hops_seen = [], 0
-
-    def recorded_hops(self) -> list[list[int]]:
-        """Return the hops of a record, in whole seconds and in their order in time."""
-        return sorted([int(at_s), source, target] for at_s, source, target in self.hops)
+        self.hops = Hops()
 
     def totals(self) -> dict[str, Any]:
         """Return the totals of a record; later entries in the ledger do not change them."""
@@ -93,14 +119,14 @@ class Ledger:
         if self.transfers is not None:
             rows = [[*ends, *counts] for ends, counts in sorted(self.transfers.items())]
             saved["transfers"] = rows
-        if self.hops:
-            saved |= {"hops": list(map(list, self.hops)), "hops_seen": self.hops_seen}
+        if self.hops.seen:
+            saved["hops"] = self.hops.saved()
         return saved
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Continue from what a checkpoint kept."""
         rows = saved.get("transfers")
         transfers = None if rows is None else {(a, b): (n, size) for a, b, n, size in rows}
-        hops = [(at_s, int(source), int(target)) for at_s, source, target in saved.get("hops", [])]
+        hops = Hops.restored(saved["hops"]) if "hops" in saved else Hops()
         epochs = list(saved["epochs"])
         vars(self).update({**saved, "epochs": epochs, "transfers": transfers, "hops": hops})

@@ -80,7 +80,7 @@ class Hop(NamedTuple):
     target: int
     slot: int
     linked: bool
-    at_s: float = 0.0
+    at_s: float
     """Moment at which the link has begun and its source has the message."""
 
 
@@ -245,7 +245,7 @@ class Network:
             self._ledger.book("to_ground", ends, share + (number < rest), linked=linked)
         if linked:
             for satellite in received.satellites:
-                self._ledger.add_hop((at_s, satellite, server))
+                self._ledger.hops.add((at_s, satellite, server))
 
     def _slots_of(self, at_s: float, seconds: float) -> dict[int, float]:
         """Return the slots of a period, and how many of its seconds are in each."""
@@ -284,19 +284,22 @@ class Network:
         """Find the first slots in which a message can pass over each of its links."""
         taken, hops, slot, at_s = dict(self._taken), [], t, t * self.topology.slot_s
         for source, target in pairwise(nodes):
-            hop = self._hop(slot, source, target, size, wait, taken)
-            if hop is None:
+            found = self._passes(slot, source, target, size, wait, taken)
+            if found is None:
                 return None
-            slot = hop.slot
+            slot, linked = found
             at_s = max(at_s, self.topology.link_begin_s(slot, source, target))
-            hops.append(hop._replace(at_s=at_s))
+            hops.append(Hop(source, target, slot, linked, at_s))
         self._taken = taken  # only now: a message that never arrives takes no time
         return tuple(hops)
 
-    def _hop(
+    def _passes(
         self, t: int, source: int, target: int, size: int, wait: bool, taken: Taken
-    ) -> Hop | None:
-        """Pass over a link in slot t or, if the message waits, later; note the seconds taken."""
+    ) -> tuple[int, bool] | None:
+        """Pass over a link in slot t or, if the message waits, later; note the seconds taken.
+
+        Returns the slot, and whether there is a link; None if the message never passes.
+        """
         need_s = left_s = self.seconds(source, target, size)
         low, high = min(source, target), max(source, target)
         use: Taken = {}
@@ -311,7 +314,7 @@ class Network:
             if left_s <= need_s * ROUNDING:
                 for key, seconds in use.items():
                     taken[key] = taken.get(key, 0.0) + seconds
-                return Hop(source, target, slot, linked=self.topology.exists(source, target))
+                return slot, self.topology.exists(source, target)
         if wait:
             return None
         why, remedy = "they have no link", "look for one with now.satellites_of, or send"
@@ -321,7 +324,7 @@ class Network:
             remedy = "send"
         what = f"node {source} cannot send to node {target} in round {t}: {why}"
         self.require(False, what, f"{remedy} with wait=True")
-        return Hop(source, target, t, linked=False)
+        return t, False
 
     # --- Moving and receiving -------------------------------------------------------------------
 
@@ -386,9 +389,9 @@ class Network:
             changes = {"payload": payload, "about": {**letter["about"]}, "part": part}
             fields = {**letter, **changes}
             size, hops = fields.pop("size_bytes"), fields.pop("hops")
-            self._transfers.append(
-                Transfer(Mail(**fields), size, tuple(Hop(**hop) for hop in hops))
-            )
+            # Checkpoints of earlier versions have no second of a hop, which only records show.
+            ways = (Hop(**{"at_s": hop["slot"] * self.topology.slot_s, **hop}) for hop in hops)
+            self._transfers.append(Transfer(Mail(**fields), size, tuple(ways)))
 
     def _restored_part(self, part: str | list[int] | None, arrays: Arrays) -> Part | None:
         if isinstance(part, str):

@@ -165,12 +165,13 @@ class Topology:
         return np.asarray(begun > over)
 
     def link_begin_s(self, t: int, a: int, b: int) -> float:
-        """Moment of slot t from which two nodes have a link; its begin if they always have."""
+        """Moment of slot t from which two nodes have a link; its begin if always, or never."""
+        begin_s, end_s = t * self.slot_s, (t + 1) * self.slot_s
         begins_s, ends_s = self._contacts.between(a, b)
-        ahead = begins_s[ends_s > t * self.slot_s]
-        if self._is_lasting(a, b) or not len(ahead):
-            return t * self.slot_s
-        return max(float(ahead[0]), t * self.slot_s)
+        within = begins_s[(ends_s > begin_s) & (begins_s < end_s)]
+        if self._is_lasting(a, b) or not len(within):
+            return begin_s
+        return max(float(within[0]), begin_s)
 
     def linked_slots(self, begin: int, end: int, a: int, b: int) -> list[int]:
         """Return the slots from one on and before another in which two nodes have a link."""

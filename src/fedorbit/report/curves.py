@@ -10,7 +10,7 @@ from fedorbit.report.replicates import Series, Setting
 from fedorbit.report.runfiles import MethodRecords
 from fedorbit.report.statistics import Curve, Floats, curve
 from fedorbit.results.estimates import COMPETING, Estimate, best, estimate
-from fedorbit.results.metrics import METRICS, values_over_seeds
+from fedorbit.results.metrics import accuracy_of, find_metric, values_over_seeds
 from fedorbit.simulation.records import Record
 
 TRAFFIC = {
@@ -120,7 +120,8 @@ class HeadlineRow:
     to_ground_bytes: Estimate
     to_ground_vs_fedavg: Estimate
     further: dict[str, Estimate]
-    """The metrics of FURTHER; an empty estimate where the runs have no such number."""
+    """Metrics of FURTHER, and hours at the accuracies that the study asks for; an empty estimate
+    where the runs have no such number."""
     published: tuple[float, float] | None = None
     """Accuracy and spread as published elsewhere."""
     best: tuple[str, ...] = ()
@@ -130,6 +131,13 @@ class HeadlineRow:
     def is_finished(self) -> bool:
         """Return whether all seeds are done."""
         return self.finished == len(self.seeds)
+
+    def printed(self, name: str) -> str:
+        """Write a further metric; hours that only some seeds need have no mean."""
+        value = self.further.get(name, estimate(()))
+        if accuracy_of(name) is not None and 0 < value.n < len(self.seeds):
+            return f"{value.n}/{len(self.seeds)} runs"
+        return find_metric(name).printed(value)
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -154,15 +162,17 @@ def headline_rows(setting: Setting) -> list[HeadlineRow]:
 def further_metrics(settings: Sequence[Setting]) -> list[str]:
     """Choose the metrics that the headline table shows beside its own columns.
 
-    Candidates are those of `FURTHER` that the runs' study asks for, and `ASYNCHRONOUS` where a
-    method notes its aggregations; shown are those that at least one series has.
+    Candidates are those of `FURTHER` and hours at an accuracy that the runs' study asks for, and
+    `ASYNCHRONOUS` where a method notes its aggregations; shown are those that at least one series
+    has.
     """
     rows = [row for setting in settings for row in headline_rows(setting)]
     runs = [r for setting in settings for s in setting.series for r in s.replicates]
     asked = {name for r in runs for name in r.run.study.metrics}
     if any(name in r.noted for r in runs for name in NOTED):
         asked |= set(ASYNCHRONOUS)
-    return [n for n in FURTHER if n in asked and any(r.further[n].n for r in rows)]
+    known = {name for row in rows for name, value in row.further.items() if value.n}
+    return [*filter((asked & known).__contains__, FURTHER), *sorted(asked & known - {*FURTHER})]
 
 
 def is_compared_with_fedavg(settings: Sequence[Setting]) -> bool:
@@ -178,6 +188,8 @@ def _row(series: Series) -> HeadlineRow:
     def over_seeds(key: str) -> Estimate:
         return estimate([figure.get(key) for figure in figures])
 
+    asked = {name for replicate in begun_runs for name in replicate.run.study.metrics}
+    names = {*FURTHER, *(name for name in asked if accuracy_of(name) is not None)}
     return HeadlineRow(
         series=series.label,
         seeds=tuple(sorted(replicate.run.seed for replicate in series.replicates)),
@@ -189,7 +201,7 @@ def _row(series: Series) -> HeadlineRow:
         samples_trained=over_seeds("samples_trained"),
         to_ground_bytes=over_seeds("to_ground_bytes"),
         to_ground_vs_fedavg=over_seeds("to_ground_vs_fedavg"),
-        further={name: estimate(values_over_seeds(METRICS[name], begun_runs)) for name in FURTHER},
+        further={n: estimate(values_over_seeds(find_metric(n), begun_runs)) for n in names},
         published=next(filter(None, (r.run.study.published for r in series.replicates)), None),
     )
 

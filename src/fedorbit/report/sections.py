@@ -11,7 +11,7 @@ from fedorbit.report.curves import (
 from fedorbit.report.markup import Html, joined, scrolling, table, tag
 from fedorbit.report.replicates import Comparison
 from fedorbit.results.estimates import Estimate
-from fedorbit.results.metrics import METRICS
+from fedorbit.results.metrics import find_metric
 from fedorbit.results.numbers import NOT_KNOWN, amount, percent, ratio
 
 SHOWN_NOTES = 5
@@ -50,8 +50,9 @@ def headline(comparison: Comparison) -> Html:
     several = len(comparison.settings) > 1
     further = further_metrics(comparison.settings)
     compared = is_compared_with_fedavg(comparison.settings)
-    heads_of_further = (METRICS[name].head for name in further)
-    columns = (*COLUMNS[:-1], *["/ FedAvg"] * compared, *heads_of_further, COLUMNS[-1])
+    metrics = [find_metric(name) for name in further]
+    heads = (metric.head for metric in metrics)
+    columns = (*COLUMNS[:-1], *["/ FedAvg"] * compared, *heads, COLUMNS[-1])
     groups = []
     for setting in comparison.settings:
         rows = [_headline_row(row, comparison, further, compared) for row in headline_rows(setting)]
@@ -62,19 +63,15 @@ def headline(comparison: Comparison) -> Html:
             rows.insert(0, tag("tr", name))
         groups.append(tag("tbody", *rows))
     caption = "Final figures per method"
-    heads = (tag("th", name, scope="col") for name in columns)
-    built = tag(
-        "table", tag("thead", tag("tr", *heads)), *groups, aria_label=caption, id="headline"
-    )
+    head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in columns)))
+    built = tag("table", head, *groups, aria_label=caption, id="headline")
     explained = (
         "Accuracy is the mean over orbits of each orbit's model on its own test samples, spread "
         f"the best orbit minus the worst; both are {comparison.averaged}, "
         "± standard deviation over seeds. Bold is best among finished methods"
         + (", the centralised bound left out." if "centralised" in comparison.labels else ".")
     )
-    explained += "".join(
-        f" {METRICS[name].explained}" for name in further if METRICS[name].explained
-    )
+    explained += "".join(f" {metric.explained}" for metric in metrics if metric.explained)
     if any(row.published for setting in comparison.settings for row in headline_rows(setting)):
         explained += " Published values are those of the study that the runs belong to."
     return tag(
@@ -185,7 +182,7 @@ def _headline_row(
         tag("td", amount(row.samples_trained.mean)),
         tag("td", amount(row.to_ground_bytes.mean, "B")),
         tag("td", ratio(row.to_ground_vs_fedavg.mean)) if compared else None,
-        *(tag("td", METRICS[name].printed(row.further[name])) for name in further),
+        *(tag("td", row.printed(name)) for name in further),
         tag("td", len(row.seeds)),
         data_series=row.series,
     )

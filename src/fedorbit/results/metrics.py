@@ -126,27 +126,25 @@ METRICS: dict[str, Metric] = {
 }
 
 
-def find_metric(name: str) -> Metric | None:
-    """Return the metric of a name, such as `accuracy` or `hours_at_75`; None if there is none."""
+def accuracy_of(name: str) -> float | None:
+    """Return the accuracy of a metric such as `hours_at_75`; None for any other."""
     found = re.fullmatch(r"hours_at_([1-9]\d?)", name)
-    if found is None:
-        return METRICS.get(name)
-    accuracy = float(found[1])
+    return float(found[1]) if found else None
+
+
+def find_metric(name: str) -> Metric:
+    """Return the metric of a name, such as `accuracy` or `hours_at_75`; KeyError if unknown."""
+    accuracy = accuracy_of(name)
+    if accuracy is None:
+        return METRICS[name]
     return Metric(
         f"hours at {accuracy:.0f} %",
         lambda results: hours_to(results.records, accuracy, 1.0),
-        f"Hours at {accuracy:.0f} %: simulated hours until the accuracy is so high, and holds it "
-        f"in the mean of {LAST_ROUNDS} evaluated rounds; {NOT_KNOWN} if it never is, the number of "
+        f"Hours at {accuracy:.0f} %: simulated hours until this accuracy is reached, and held in "
+        f"the mean of {LAST_ROUNDS} evaluated rounds; {NOT_KNOWN} if it never is, the number of "
         "runs where only some reach it.",
         needs_records=True,
     )
-
-
-def find_metrics(names: Sequence[str]) -> list[Metric]:
-    """Return the metrics of names that are known."""
-    found = [find_metric(name) for name in names]
-    assert None not in found, names
-    return [metric for metric in found if metric is not None]
 
 
 def values_over_seeds(metric: Metric, runs: Sequence[MethodResults]) -> list[float | None]:

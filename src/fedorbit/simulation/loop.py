@@ -12,6 +12,7 @@ from fedorbit.config.network import NetworkSection
 from fedorbit.data.similarity import similarity_coefficient
 from fedorbit.errors import RunError
 from fedorbit.fleet import Fleet, Now
+from fedorbit.fleet.ledger import SINCE_RECORD
 from fedorbit.fleet.roster import Rosters
 from fedorbit.learning.engine import Engine
 from fedorbit.methods.base import Method
@@ -207,7 +208,7 @@ def _record(world: World, now: Now, evaluated: Record, clock: float) -> Record:
         **now.fleet.ledger.totals(),
         **(onboard.record() if onboard is not None else {}),
         **now.fleet.notes.record(),
-        **({"hops": hops} if (hops := now.fleet.ledger.recorded_hops()) else {}),
+        **({"hops": hops} if (hops := now.fleet.ledger.hops.recorded()) else {}),
         "seconds": round(time.monotonic() - clock, 3),
     }
 
@@ -231,9 +232,7 @@ def _summary(
     done: Checkpoint,
     backend: str,
 ) -> dict[str, Any]:
-    since_the_last_record = ("epochs", "hops", "hops_seen")
-    ledger = done.spent["ledger"].items()
-    spent = {k: v for k, v in ledger if k not in since_the_last_record}
+    spent = {k: v for k, v in done.spent["ledger"].items() if k not in SINCE_RECORD}
     # Over routes FedAvg does not send a model in every round of contact.
     routed = world.config.is_routed
     fedavg_bytes = 0 if routed else fleet.fedavg_to_ground_bytes(done.rounds_done)

@@ -21,7 +21,7 @@ Percent = float | None
 """A number in percent; None where nothing was evaluated."""
 Transfers = Annotated[list[Annotated[int, Ge(-1)]], Len(4, 4)]
 """Source, target, messages and bytes; -1 is the ground as a whole."""
-Passed = Annotated[list[Annotated[int, Ge(0), Le(2**53)]], Len(3, 3)]
+Passage = Annotated[list[Annotated[int, Ge(0), Le(2**53)]], Len(3, 3)]
 """Second, source and target of a message over a link."""
 Sha256 = Annotated[str, MinLen(64)]
 
@@ -62,7 +62,7 @@ class RecordShape(TypedDict):
     charge_mean: NotRequired[list[float]]
     noted: NotRequired[dict[str, NotedShape]]
     confusion: NotRequired[list[list[list[Count]] | None]]
-    hops: NotRequired[list[Passed]]
+    hops: NotRequired[list[Passage]]
     seconds: float
 
 
@@ -321,6 +321,15 @@ class TallyShape(TypedDict):
 
 
 @with_config(STRICT)
+class HopsShape(TypedDict):
+    """Messages over links since the last record: number, second, source and target of each."""
+
+    passages: list[Annotated[list[Annotated[float, Ge(0), Le(2**53)]], Len(4, 4)]]
+    seen: Annotated[int, Ge(0), Le(2**53)]
+    share: Annotated[float, Gt(0), Le(1)]
+
+
+@with_config(STRICT)
 class LedgerShape(TypedDict):
     """Costs of a run when a checkpoint was written."""
 
@@ -331,8 +340,7 @@ class LedgerShape(TypedDict):
     unlinked_bytes: Count
     epochs: list[Count]
     transfers: NotRequired[list[Transfers]]
-    hops: NotRequired[list[Annotated[list[float], Len(3, 3)]]]
-    hops_seen: NotRequired[Count]
+    hops: NotRequired[HopsShape]
 
 
 Facts = dict[str, bool | int | float | str]

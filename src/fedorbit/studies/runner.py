@@ -50,7 +50,7 @@ def run(
     ray: OnRay | None = None,
     watch: Watcher | None = None,
 ) -> list[RunState]:
-    """Do all missing runs and return the end of each; a failed run does not stop the others.
+    """Do all missing runs and return the state of each; a failed run does not stop the others.
 
     Earlier failures are tried again. Runs that another process does are left to it and waited for.
     With `ray`, runs are spread over a cluster.

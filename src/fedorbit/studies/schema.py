@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from fedorbit.config.explain import WRITTEN, nearest
 from fedorbit.config.files import flat_settings
 from fedorbit.config.schema import Section
-from fedorbit.results.metrics import DEFAULT, HOURS_AT, METRICS, find_metric
+from fedorbit.results.metrics import DEFAULT, HOURS_AT, METRICS, accuracy_of
 
 SHORT = {
     "method": "run.method",
@@ -80,7 +80,7 @@ class TableSection(Section):
     @classmethod
     def _are_metrics(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for name in value:
-            if find_metric(name) is None:
+            if name not in METRICS and accuracy_of(name) is None:
                 raise ValueError(
                     f"unknown metric {name!r}{nearest(name, METRICS)}; known are "
                     f"{', '.join(METRICS)}, and {HOURS_AT} for an accuracy of N %"

@@ -10,7 +10,7 @@ from typing import Any
 from fedorbit.methods import FAMILIES, family_of
 from fedorbit.methods.base import Family
 from fedorbit.results.estimates import COMPETING, Estimate, best, estimate
-from fedorbit.results.metrics import DEFAULT, Metric, find_metrics, values_over_seeds
+from fedorbit.results.metrics import DEFAULT, Metric, find_metric, values_over_seeds
 from fedorbit.results.reading import MethodResults, add_hours, finished
 from fedorbit.simulation.records import LAST_ROUNDS
 from fedorbit.studies.folders import refuse_other_configurations
@@ -125,7 +125,7 @@ class StudyTable:
     @property
     def kinds(self) -> list[Metric]:
         """The metrics, in the order of the columns."""
-        return find_metrics(self.metrics)
+        return [find_metric(name) for name in self.metrics]
 
     @property
     def heading(self) -> str:
@@ -218,7 +218,7 @@ def _row_label(cell: Cell, axes: Sequence[str], several: AbstractSet[str]) -> st
 
 
 def _entries(study: Study, out: Path, cells: list[Cell]) -> tuple[Entry, ...]:
-    kinds = find_metrics(study.file.table.metrics)
+    kinds = [find_metric(name) for name in study.file.table.metrics]
     with_records = any(metric.needs_records for metric in kinds)
     runs = [_finished(out, cell, with_records) for cell in cells]
     done = [results for results in runs if results is not None]

@@ -36,7 +36,7 @@ function describe(counts, known) {
   const clock = `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
   const values = (known || []).filter((value) => value !== null);
   const mean = values.length ? `${(values.reduce((a, b) => a + b, 0) / values.length).toFixed(1)} %` : "not known yet";
-  return `Round ${round}, ${clock} after the start. Open links: ${counts.ground + counts.platform} with the ground, ${counts.isl} between satellites. Models sent in the last ${Math.round(modelShown_s() / 60)} min: ${drawn.models}. Mean accuracy of orbits: ${mean}.`;
+  return `Round ${round}, ${clock} after the start. Open links: ${counts.ground + counts.platform} with the ground, ${counts.isl} between satellites. Messages shown of the last ${Math.round(modelShown_s() / 60)} min: ${drawn.models}. Mean accuracy of orbits: ${mean}.`;
 }
 
 function draw() {

@@ -8,6 +8,7 @@ the folders of earlier ones.
 
 import json
 import os
+import re
 import secrets
 import shutil
 from pathlib import Path
@@ -73,8 +74,9 @@ class WandbTracker:
         if self._offline:
             own = Path(self._run.dir).parent
             # W&B adds a number to the name of a folder that begins in the same second as another.
-            for folder in own.parent.glob(f"offline-run-*-{run_id}*"):
-                if folder != own:
+            same_run = re.compile(rf"offline-run-[^-]+-{re.escape(run_id)}(-\d+)?")
+            for folder in own.parent.iterdir():
+                if folder != own and same_run.fullmatch(folder.name):
                     shutil.rmtree(folder)
 
     def round_done(self, t: int, record: Record | None) -> None:
