@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 GLOBE = ROOT / "docs" / "images" / "globe.png"
 """A screenshot: fedorbit serve, with FedOrbit's models after six hours."""
 RUNS = {
-    "Centralised, upper bound": "centralised",
+    "Centralised, all images": "centralised",
     "Rendezvous": "rendezvous_epochs-4",
     "FedOrbit": "fedorbit_epochs-8_orbit-momentum-0.8_max-epochs-15_dark-epochs-3",
     "FedAvg": "fedavg_epochs-10_orbit-momentum-0.8",
