@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from fedorbit import resume
 from fedorbit.errors import RunError
+from fedorbit.simulation.records import read_setting
 from fedorbit.studies import Study, export, load_study, markdown, run, status, table, take_over
 from tests.studies import small
 
@@ -40,6 +42,40 @@ def test_an_export_is_a_study_folder_without_checkpoints(
     assert (to / "table.csv").read_text().startswith("row,column,metric")
     export(study, out, to)  # a second time brings it up to date
     assert records(to) == records(out)
+
+
+def test_exported_runs_of_the_same_world_share_its_file(
+    done: tuple[Study, Path], tmp_path: Path
+) -> None:
+    study, out = done
+    to, (first, second) = tmp_path / "export", study.runs
+    export(study, out, to)
+    [shared] = (to / "worlds").iterdir()
+    assert shared.read_bytes() == (out / first.slug / "world.json").read_bytes()
+    for cell in study.runs:
+        assert not (to / cell.slug / "world.json").exists()
+        assert read_setting(to / cell.slug) == read_setting(out / cell.slug)
+    assert resume(to / first.slug).runs[0].records
+    assert not (to / first.slug / "world.json").exists()  # it was not computed again
+    assert take_over(study, tmp_path / "mine", [to]) == [first.slug, second.slug]
+    assert (tmp_path / "mine" / second.slug / "world.json").read_bytes() == shared.read_bytes()
+    assert not (tmp_path / "mine" / "worlds").exists()
+    shared.write_bytes(shared.read_bytes().replace(b'"tau_max":', b'"tau_min":'))
+    with pytest.raises(RunError, match="was damaged or changed"):
+        read_setting(to / second.slug)
+    shared.unlink()
+    with pytest.raises(RunError, match=r"world\.json was damaged or changed .*it is missing"):
+        read_setting(to / second.slug)
+
+
+def test_a_damaged_world_is_not_exported(done: tuple[Study, Path], tmp_path: Path) -> None:
+    study, out = done
+    shutil.copytree(out, tmp_path / "out")
+    for cell in study.runs:
+        (tmp_path / "out" / cell.slug / "world.json").write_text("{}")
+    with pytest.raises(RunError, match=r"world\.json was damaged or changed"):
+        export(study, tmp_path / "out", tmp_path / "export")
+    assert not (tmp_path / "export" / "worlds").exists()
 
 
 def test_an_export_leaves_out_what_is_not_finished(

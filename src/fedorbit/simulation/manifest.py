@@ -41,6 +41,8 @@ from fedorbit.simulation.schema import MANIFEST_FILE
 CONFIG, WORLD, MANIFEST = "config.toml", "world.json", "run.json"
 CONTACTS = "contacts.npy"
 """Contacts of a large plan, which would make the world file unwieldy."""
+WORLDS = "worlds"
+"""Folder beside exported runs that has their world files, each once, named by its SHA-256."""
 FORMAT = 2
 """Format of a run's folder: 1 had no manifest."""
 MOST_MANIFEST_BYTES = 16 << 20
@@ -184,10 +186,26 @@ def overridden(folder: Path, stored: Stored, overrides: Sequence[str]) -> Config
     return with_files(config, {key: folder / file for key, file in files.items()})
 
 
+def bound_file(folder: Path, name: str, manifest: Manifest | None) -> Path:
+    """Return the path of a file that a manifest binds: in the run's folder, or in `WORLDS`."""
+    path = folder / name
+    if manifest is None or name not in manifest.files or path.exists():
+        return path
+    shared = folder.parent / WORLDS / manifest.files[name]
+    return shared if shared.is_file() else path
+
+
+def share_file(folder: Path, name: str, manifest: Manifest) -> None:
+    """Move a file of a run to `WORLDS`, where other runs find it, too."""
+    shared = folder.parent / WORLDS / manifest.files[name]
+    shared.parent.mkdir(exist_ok=True)
+    (folder / name).replace(shared)
+
+
 def require_files(folder: Path, manifest: Manifest) -> None:
     """Refuse files of a run that are not what they were when it began."""
     for name, expected in manifest.files.items():
-        path = folder / name
+        path = bound_file(folder, name, manifest)
         try:
             found = file_digest(path)
         except FileNotFoundError:

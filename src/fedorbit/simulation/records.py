@@ -27,7 +27,14 @@ from fedorbit.documents import (
 )
 from fedorbit.errors import ModelError, RunError
 from fedorbit.files import replacing
-from fedorbit.simulation.manifest import MANIFEST, WORLD, changed, read_manifest, require_files
+from fedorbit.simulation.manifest import (
+    MANIFEST,
+    WORLD,
+    bound_file,
+    changed,
+    read_manifest,
+    require_files,
+)
 from fedorbit.simulation.schema import RECORD, SUMMARY_FILE, WORLD_FILE
 
 RECORDS, SUMMARY = "records.jsonl", "summary.json"
@@ -234,7 +241,8 @@ def method_id(folder: Path) -> str | None:
 
 def read_setting(folder: Path) -> dict[str, Any] | None:
     """Read `world.json`; None for a run that was made before there was one."""
-    path, manifest = folder / WORLD, read_manifest(folder)
+    manifest = read_manifest(folder)
+    path = bound_file(folder, WORLD, manifest)
     try:
         document: dict[str, Any] = read_json(path, WORLD_FILE)
         if manifest is not None:

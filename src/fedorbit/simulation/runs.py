@@ -33,6 +33,7 @@ from fedorbit.simulation.loop import RunProgress, SilentRunProgress, run_rounds
 from fedorbit.simulation.manifest import (
     CONFIG,
     MANIFEST,
+    bound_file,
     overridden,
     read_manifest,
     read_stored,
@@ -205,7 +206,8 @@ def _run_all(
         files = [*write_world(folder, world), *copies(config)]
         manifest = write_manifest(folder, files, code_digests(_code_names(config)))
     else:
-        if any(not (folder / name).exists() for name in written_files(manifest)):
+        written = (bound_file(folder, name, manifest) for name in written_files(manifest))
+        if not all(map(Path.exists, written)):
             world = build_world(config, preparing)  # removed, perhaps for being damaged
             write_world(folder, world)
         require_files(folder, manifest)

@@ -26,7 +26,14 @@ from fedorbit.orbits.earth import latitude_longitude_deg
 from fedorbit.orbits.plan import ContactPlan
 from fedorbit.orbits.plan_files import as_document, from_document, from_table, table
 from fedorbit.orbits.visibility import round_times_s
-from fedorbit.simulation.manifest import CONTACTS, WORLD, Manifest, changed, read_manifest
+from fedorbit.simulation.manifest import (
+    CONTACTS,
+    WORLD,
+    Manifest,
+    bound_file,
+    changed,
+    read_manifest,
+)
 from fedorbit.simulation.records import read_setting
 from fedorbit.simulation.world import World
 
@@ -75,10 +82,11 @@ def stored_plan(folder: Path) -> ContactPlan | None:
         return from_document(world["contacts"])
     if CONTACTS not in manifest.files:
         raise changed(folder / WORLD, "its contacts are missing")
+    path = bound_file(folder, CONTACTS, manifest)
     try:  # `read_setting` has compared it with the manifest
-        return from_table(world["contacts"], read_bytes(folder / CONTACTS, MOST_CONTACT_BYTES))
+        return from_table(world["contacts"], read_bytes(path, MOST_CONTACT_BYTES))
     except ValueError as error:
-        raise changed(folder / CONTACTS, str(error)) from None
+        raise changed(path, str(error)) from None
 
 
 def _fits(plan: ContactPlan) -> bool:

@@ -12,12 +12,16 @@ from fedorbit.simulation.manifest import (
     CONFIG,
     MANIFEST,
     WORLD,
+    bound_file,
     read_manifest,
     refuse_links,
+    require_files,
+    share_file,
     stored_config,
 )
 from fedorbit.simulation.records import RECORDS, SUMMARY, method_folder
 from fedorbit.simulation.runs import differing_keys, with_backend_of
+from fedorbit.simulation.world_file import written_files
 from fedorbit.studies.folders import refuse_other_configurations, run_lock, state_of
 from fedorbit.studies.formats import as_csv, latex, markdown
 from fedorbit.studies.grid import Cell
@@ -28,7 +32,8 @@ from fedorbit.studies.tables import table
 def export(study: Study, out: Path, to: Path) -> list[str]:
     """Write a study's tables and its finished runs without checkpoints; return the runs' names.
 
-    The copy is a study's folder like any other: tables and reports can be made from it.
+    The copy is a study's folder like any other: tables and reports can be made from it. World
+    files, which runs with the same data and contacts have in common, are in it once.
     """
     if to.exists() and out.resolve() == to.resolve():
         raise RunError(f"{to} is the study itself; choose another folder for the copy")
@@ -43,6 +48,10 @@ def export(study: Study, out: Path, to: Path) -> list[str]:
     write_study(study, to)
     for cell in done:
         copy_run(out / cell.slug, to / cell.slug, cell.method)
+        if (manifest := read_manifest(to / cell.slug)) is not None:
+            require_files(to / cell.slug, manifest)
+            for name in written_files(manifest):
+                share_file(to / cell.slug, name, manifest)
     write_tables(study, out, to)
     return [cell.slug for cell in done]
 
@@ -80,9 +89,8 @@ def copy_run(source: Path, target: Path, method: str) -> None:
     """Copy the results of a finished run; a new folder appears complete or not at all."""
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
-        for path in _files(source, method):
-            copy = (target if target.exists() else partial) / path.relative_to(source)
-            with replacing(copy) as written:
+        for name, path in _files(source, method).items():
+            with replacing((target if target.exists() else partial) / name) as written:
                 shutil.copyfile(path, written)
         if partial.exists():
             partial.rename(target)
@@ -90,13 +98,14 @@ def copy_run(source: Path, target: Path, method: str) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _files(source: Path, method: str) -> list[Path]:
-    """Files of a finished run without checkpoints; its summary last."""
+def _files(source: Path, method: str) -> dict[str, Path]:
+    """Files of a finished run without checkpoints, by name; its summary last."""
     refuse_links(source)
-    manifest, folder = read_manifest(source), method_folder(source, method)
-    named = [*manifest.files, MANIFEST] if manifest else [WORLD]
-    paths = [*(source / name for name in (CONFIG, *named)), folder / RECORDS, folder / SUMMARY]
-    return [path for path in paths if path.exists()]
+    manifest, folder = read_manifest(source), method_folder(source, method).name
+    names = [CONFIG, *([*manifest.files, MANIFEST] if manifest else [WORLD])]
+    names += [f"{folder}/{name}" for name in (RECORDS, SUMMARY)]
+    paths = {name: bound_file(source, name, manifest) for name in names}
+    return {name: path for name, path in paths.items() if path.exists()}
 
 
 def _runs_below(source: Path) -> list[Path]:
