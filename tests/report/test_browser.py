@@ -113,11 +113,11 @@ def test_the_slider_moves_the_map_by_keyboard(browser, file: Path) -> None:
     figure = opened.page.locator('section.setting:visible figure[data-chart="map"]')
     before = figure.locator(".plot").inner_html()
     assert figure.locator(".satellite.seen").count() == 1
-    assert "Round 0, 0 h 00 min after the start. In view: orbit 0." in figure.inner_text()
+    assert "Round 0, 0 h 00 min after the start. Orbits in view: 0." in figure.inner_text()
     figure.locator("input[type=range]").focus()
     opened.page.keyboard.press("ArrowRight")
     opened.page.keyboard.press("ArrowRight")
-    assert "Round 2, 0 h 10 min after the start. In view: none." in figure.inner_text()
+    assert "Round 2, 0 h 10 min after the start. Orbits in view: none." in figure.inner_text()
     assert figure.locator(".satellite.seen").count() == 0
     assert figure.locator(".plot").inner_html() != before
     assert opened.complaints == []

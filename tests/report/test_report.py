@@ -76,6 +76,20 @@ def test_a_part_of_the_images_is_said_on_top(tmp_path: Path) -> None:
     assert summary_line(compared(whole)).startswith("3 orbits of 1 satellites")
 
 
+def test_orbits_that_relay_are_reached_others_are_in_view(tmp_path: Path) -> None:
+    physical = {"rounds": 12, "method": ["fedavg"], "links": "physical"}
+    relayed = {"run": physical, "network": {"isl": "line-of-sight"}}
+    for name, changes, seen_as, caption in (
+        ("relayed", relayed, "reached", "a station reaches an orbit, directly or relayed;"),
+        ("assumed", {"run": physical}, "in view", "a station sees an orbit;"),
+    ):
+        run = write_run(tmp_path / name, {"fedavg": 50.0}, setting=world(), **changes)
+        page = build_page(compared(run))
+        assert embedded(page)["settings"][0]["seen_as"] == seen_as
+        text = " ".join(Parsed(page).texts)
+        assert f"Rounds in which {caption}" in text and f"rounds {seen_as} share" in text
+
+
 def test_published_values_come_from_the_study_of_the_run(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_run(tmp_path / name, {"fedavg" if name == "a" else "ditto": 50.0})

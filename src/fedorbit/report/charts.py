@@ -26,7 +26,7 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
     labels = {c["series"]: s.label for c, s in zip(shown["accuracy"], begun(setting), strict=True)}
     seeds = max(len(row.seeds) for row in rows)
     band = BANDS if seeds > 1 else ""
-    strip = " Shaded: rounds with an orbit in view; darker below: more orbits."
+    strip = f" Shaded: rounds with an orbit {shown['seen_as']}; darker below: more orbits."
     accuracy = f"Accuracy per round. At the end: {figures_in_words(rows, 'accuracy', ' %')}."
     spread = f"Spread per round. At the end: {figures_in_words(rows, 'spread', ' points')}."
     round_h = shown["round_h"]

@@ -90,6 +90,7 @@ def chart_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any]:
         "round_h": setting.run.round_s / 3600.0,
         "by_clock": is_by_clock(setting),
         "visible": _thin_windows(windows),
+        "seen_as": "reached" if setting.run.is_relayed else "in view",
         "in_view": windows and [sum(end - begin for begin, end in row) for row in windows],
         **curves,
         **({"onboard": onboard} if onboard else {}),

@@ -71,6 +71,12 @@ class RunFolder:
         return int(self.config["run"]["rounds"])
 
     @property
+    def is_relayed(self) -> bool:
+        """True if stations reach orbits over other satellites, too, and not only those in view."""
+        isl = self.config.get("network", {}).get("isl", "assumed")
+        return self.config["run"].get("links") == "physical" and isl != "assumed"
+
+    @property
     def round_s(self) -> float:
         """Length of a round in seconds of simulated time."""
         return float(self.config.get("schedule", {}).get("round_s", 300.0))

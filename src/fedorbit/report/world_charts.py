@@ -30,14 +30,17 @@ def timeline_chart(setting: Setting, shown: dict[str, Any]) -> Html | None:
         (f"orbit {o}", in_rounds, f"{100.0 * in_rounds / rounds:.1f} %", count)
         for o, (in_rounds, count) in enumerate(zip(seen, counted, strict=True))
     ]
-    caption = f"Rounds in which an orbit is in view of a station; {idle:.1f} % of rounds have none."
+    how = "reaches an orbit, directly or relayed" if setting.run.is_relayed else "sees an orbit"
+    caption = f"Rounds in which a station {how}; {idle:.1f} % of rounds have none."
     if service := (setting.run.world or {}).get("service"):
         caption += (
             f" Only rounds are shown that are long enough to send a model up and one down, "
             f"{service['exchange_s']:.1f} s."
         )
-    words = f"{caption} Orbits are in view in {min(seen)} to {max(seen)} of {rounds} rounds."
-    data = table(("orbit", "rounds in view", "share", last), rows, "Rounds in view per orbit")
+    seen_as = shown["seen_as"]
+    words = f"{caption} Orbits are {seen_as} in {min(seen)} to {max(seen)} of {rounds} rounds."
+    heads = ("orbit", f"rounds {seen_as}", "share", last)
+    data = table(heads, rows, f"Rounds {seen_as} per orbit")
     links = run_links(setting.run.world)
     if links is not None:
         caption += f" {_links_in_words(links)}"

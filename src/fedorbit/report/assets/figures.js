@@ -117,7 +117,7 @@ function drawOrbits(place, setting) {
 
 function drawTimeline(place, setting) {
   const axis = timeAxis(setting);
-  setting.mark = timeline(place, setting.visible, setting.in_view, setting.rounds, axis, axis.edge);
+  setting.mark = timeline(place, setting, axis, axis.edge);
 }
 
 function legend(place, labels) {

@@ -101,7 +101,7 @@ function visibilityShade(svg, windows, [low, high], X, box) {
 }
 
 // windows: per orbit [begin, end) in rounds; at(round): its place on the axis. Returns what marks a round.
-function timeline(place, windows, inView, rounds, axis, at) {
+function timeline(place, { visible: windows, in_view: inView, seen_as: seenAs, rounds }, axis, at) {
   const [low, high] = shownPart(axis), lanes = windows.length;
   const lane = Math.max(4, Math.min(20, 420 / lanes));
   const height = lane * lanes + 40;
@@ -130,8 +130,8 @@ function timeline(place, windows, inView, rounds, axis, at) {
   interact(place, svg, box, axis, middles, (middle) => {
     const t = nearestIndex(middles, middle);
     const seen = windows.flatMap((row, orbit) => (row.some(([a, b]) => a <= t && t < b) ? [orbit] : []));
-    const rows = seen.map((orbit) => ({ index: orbit, label: `orbit ${orbit}`, text: "in view", y: null }));
-    return { title: `round ${t}${seen.length ? "" : ": none in view"}`, rows };
+    const rows = seen.map((orbit) => ({ index: orbit, label: `orbit ${orbit}`, text: seenAs, y: null }));
+    return { title: `round ${t}${seen.length ? "" : `: none ${seenAs}`}`, rows };
   });
   return (t) => {
     const x = at(t + 0.5);

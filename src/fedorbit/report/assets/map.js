@@ -134,12 +134,12 @@ function arc(a, b) {
   return points;
 }
 
-function describeRound(world, t) {
+function describeRound(world, seenAs, t) {
   const minutes = Math.round((t * world.round_s) / 60);
   const clock = `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
   const orbits = world.visible.flatMap((row, orbit) => (row.some(([a, b]) => a <= t && t < b) ? [orbit] : []));
-  const named = orbits.length > 12 ? `${orbits.length} orbits` : `orbit ${orbits.join(", ")}`;
-  return `Round ${t}, ${clock} after the start. In view: ${orbits.length ? named : "none"}.`;
+  const named = orbits.length > 12 ? `${orbits.length}` : orbits.join(", ");
+  return `Round ${t}, ${clock} after the start. Orbits ${seenAs}: ${orbits.length ? named : "none"}.`;
 }
 
 function drawMapOf(place, setting) {
@@ -150,7 +150,7 @@ function drawMapOf(place, setting) {
   const output = figure.querySelector("output");
   const show = () => {
     const t = Number(slider.value);
-    const text = describeRound(world, t);
+    const text = describeRound(world, setting.seen_as, t);
     output.textContent = text;
     slider.setAttribute("aria-valuetext", text);
     update(t);
