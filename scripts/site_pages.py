@@ -5,10 +5,10 @@ examples: none of them is committed, so none can be out of date. Links of commit
 outside docs/ lead to these pages.
 """
 
+import importlib
 import inspect
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,21 @@ API_ORDER = (
     "StopRequested",
 )  # fmt: skip
 LANGUAGES = {".py": "python", ".toml": "toml"}
+BESIDE = {
+    "fedleo": "fedorbit.methods.offloading",
+    "fedleo_sink": "fedorbit.methods.sinks",
+    "airfl": "fedorbit.fleet.superposition",
+    "fedsn": "fedorbit.methods.widths",
+}
+"""Modules that have further equations of a method."""
+SYMBOLS = (
+    "On all of this page k is a satellite and l an orbit, n_k and n_l are their training samples "
+    "and n those of all, F_k is the mean loss over the samples of satellite k, w(0) the first "
+    "model, eta the learning rate of the round, and P the number of parameters. *LocalSGD* of a "
+    "function from a model, for some epochs, is the training that follows."
+)
+METHODS_FOLDER = "src/fedorbit/methods"
+"""Its docstrings are the catalogue: a link to it leads there."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -77,6 +92,8 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
         path = (folder / name_of_page).resolve()
         if path.parent == ROOT and path.name in ROOT_PAGES:
             return f"[{text}]({up}{ROOT_PAGES[path.name]}{hash_sign}{place})"
+        if path == ROOT / METHODS_FOLDER:
+            return f"[{text}]({up}reference/methods.md)"
         # Source code, records of runs and the like are not part of the site.
         is_source = re.match(r"(?:\.\./)*(?:src|tests|LICENSE|CITATION)", target)
         return text if is_source or (name_of_page and path.is_dir()) else found[0]
@@ -102,6 +119,9 @@ def catalogue() -> str:
         "the paper, and its parameters. Which method answers which question: "
         "[Methods](../methods.md).",
         "This page is generated from the modules.",
+        printed(SYMBOLS),
+        "## LocalSGD",
+        prose(documentation("fedorbit.learning.rules.sgd")),
     ]
     seen: dict[str, str] = {}
     for name, method in METHODS.items():
@@ -112,10 +132,18 @@ def catalogue() -> str:
             parts.append(f"Equations: see [{seen[module]}](#{seen[module]}).")
         else:
             seen[module] = name
-            parts.append(prose(inspect.cleandoc(sys.modules[module].__doc__ or "")))
+            parts.append(prose(documentation(module)))
         if method.model_fields:
             parts.append(settings(method))
+        if beside := BESIDE.get(name):
+            text = documentation(beside)
+            parts += [f"### {text.partition(':')[0]}", prose(text)]
     return "\n\n".join(parts)
+
+
+def documentation(module: str) -> str:
+    """Return the docstring of a module."""
+    return inspect.cleandoc(importlib.import_module(module).__doc__ or "")
 
 
 def prose(docstring: str) -> str:

@@ -1,17 +1,24 @@
 """Transmissions that add up in the air: several satellites send at once, a server receives the sum.
 
-Analogue over-the-air computation with phases aligned. Of the satellites S that transmit, with
-signals delta_k [P], weights a_k, A = sum of a_k, and SNR_k = P_max |h_k|^2 / N_0:
+Analogue over-the-air computation with phases aligned.
 
-    x_k = (delta_k - m) / d          m, d: mean and deviation of all their values, sent digitally
-    c_k = eta a_k / |h_k|            amplitude; c_k^2 <= P_max, so the weakest link sets eta:
-    eta = sqrt(P_max) min |h_k| / a_k
-    y   = eta sum a_k x_k + z        z ~ N(0, N_0 I)
-    g   = m + d y / (eta A)          the weighted mean, and noise of the deviation
-    sigma = d sqrt(N_0) / (eta A) = d / (A min sqrt(SNR_k) / a_k)
+    symbol       here
+    S            satellites that transmit
+    delta_k      signal of satellite k, P values
+    a_k, A       its weight, and the sum of the weights of S
+    m, d         mean and deviation of all values of S, which are sent digitally
+    h_k, SNR_k   channel of satellite k, and P_max |h_k|^2 / N_0
 
-More satellites mean more data, and a weaker weakest link. By |h_k| / a_k, the larger first, the
-prefix S is chosen that has the greatest A / total - mu sigma^2 P / |weighted mean|^2.
+    (1)  x_k = (delta_k - m) / d, sent at the amplitude c_k = eta a_k / |h_k|
+    (2)  eta = sqrt(P_max) min_k |h_k| / a_k: as c_k^2 <= P_max, the weakest link sets it
+    (3)  y = eta sum_k a_k x_k + z,  z ~ N(0, N_0 I)
+    (4)  g = m + d y / (eta A) = sum_k a_k delta_k / A + noise of the deviation sigma
+    (5)  sigma = d sqrt(N_0) / (eta A) = d / (A min_k sqrt(SNR_k) / a_k)
+    (6)  S: of all satellites by |h_k| / a_k, the larger first, the prefix of the greatest
+         A / total - mu sigma^2 P / |sum_k a_k delta_k / A|^2
+
+More satellites mean more data, and a weaker weakest link: (6) chooses. `total` is the weight of all
+satellites, in view or not.
 """
 
 import math

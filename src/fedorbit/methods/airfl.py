@@ -4,19 +4,21 @@ Huang et al., asynchronous federated learning over the air with high-altitude pl
 We know its abstract only: several platforms aggregate, satellites in view of one transmit
 together (over-the-air computation), asynchronously, and which of them do is a trade of quantity
 against distortion. **The equations are standard over-the-air computation, and decided by us**, the
-search for the trade included; they are in `fleet/superposition.py`.
+search for the trade included; those of a transmission are in `fleet/superposition.py`.
 
     symbol    here
     delta_k   `update[k]` [K, P]: u_k - b_k, what satellite k has trained and not transmitted
     s_k, a_k  versions of w since k received b_k, and n_k (1 + s_k)^-alpha
-    SNR_k     snr_db at 1,000 km, (1) times (1000 km / range)^2, and fading where asked for
     g_h, A_h  what server h receives: the weighted mean of its S with noise, and the sum of a_k
 
-At every instant each server h chooses its S among the satellites in view that have an update, by
-A / n - mu sigma^2 P / |mean|^2, and (2) w <- w + eta_g sum_h A_h g_h / sum_h A_h. The rest keep
-their updates, and grow stale. A satellite in view of several servers belongs to the one that
-receives it best. Then satellites without an update receive w, digitally, and train for as long as
-it takes.
+    (1)  SNR_k = 10^{snr_db / 10} (1000 km / range)^2;  with `fading` times |h|^2 / (K + 1),
+         h = sqrt(K) + a complex normal number of variance 1,  K = 10
+    (2)  w <- w + eta_g sum_h A_h g_h / sum_h A_h
+
+At every instant each server h chooses its S among the satellites in view that have an update. The
+rest keep their updates, and grow stale. A satellite in view of several servers belongs to the one
+that receives it best. After (2) satellites without an update receive w, digitally, and train for as
+long as it takes.
 
 Departures: all equations, see above. Instants are the begin of every round, and the last moment
 before a satellite with an update sets. The range is the shortest of the contact, 1,000 km where the

@@ -3,13 +3,18 @@
 Deng, Kamani and Mahdavi, "Adaptive Personalized Federated Learning", 2020.
 
     symbol   here
-    w        local copy of the global model, FedAvg's
+    w        global model, FedAvg's; a satellite trains a copy
     v_l      the orbit's own model
     alpha_l  its share in the mixture vbar = alpha v + (1 - alpha) w
 
-Per batch, w follows grad f(w), v follows alpha grad f(vbar), which is the gradient of f(vbar) in
-v, and alpha follows <grad f(vbar), v - w> and stays in [0, 1]. Inference at the mixture of v_l and
-the current global model.
+Per batch, all from the values before it (1 to 3), and then as FedAvg (4):
+
+    (1)  w follows grad f(w), by steps of LocalSGD
+    (2)  v follows alpha grad f(vbar), the gradient of f(vbar) in v, by steps of LocalSGD
+    (3)  alpha <- alpha - eta <grad f(vbar), v - w>, kept in [0, 1]
+    (4)  w_l, v_l, alpha_l: means of the satellites' by samples;  w <- sum_l n_l w_l / sum_l n_l
+
+Inference at the mixture of v_l and the global model received last.
 
 Departures: v and alpha belong to an orbit; satellites train them and the orbit averages both by
 samples. alpha moves at the learning rate of the round, without momentum, decay or clipping.

@@ -8,16 +8,19 @@ stale models. All equations below are recalled or our own.
     symbol    here
     v, v_k    version of w; that of the model which satellite k trained from
     u_k, n_k  `buffer[k]`, `buffer_samples[k]`: what k has trained, and on how many samples
-    d_o       |mean of the first models of orbit o - w_0|: orbits of similar d form a group
-    S         models that count: of a group with fresh ones (v_k = v) those, else its stale ones
-    r_k       (v_k + 1) / (v + 1)
-    gamma     sum_S n_k r_k / sum_all n_k
-    update    w <- (1 - gamma) w + gamma sum_S n_k u_k / sum_S n_k
+    S         models that count
+
+    (1)  u_k = LocalSGD of F_k from w of version v_k
+    (2)  d_o = |sum_k n_k u_k / sum_k n_k - w(0)|, over the first models of orbit o; sorted by d,
+         orbits are one group up to a gap above `group_gap` (max d - min d)
+    (3)  S: of a group with fresh models (v_k = v) these, of any other group its stale ones
+    (4)  w <- (1 - gamma) w + gamma sum_S n_k u_k / sum_S n_k,  v <- v + 1,
+         gamma = sum_S n_k r_k / sum_all n_k,  r_k = (v_k + 1) / (v + 1)
 
 HAPs send w to all satellites that they see. A satellite that receives a version it lacks passes it
 on to both neighbours in its orbit, and trains. What it has trained goes over the orbit to a
-satellite in view and to a HAP. An epoch ends after `epoch_s`, or with models of a `quota` of the
-satellites, if there is any.
+satellite in view and to a HAP. An epoch ends, with (2) to (4), after `epoch_s`, or with models of a
+`quota` of the satellites, if there is any.
 
 Departures
 - Recalled: propagation in both directions; groups by d_o; the selection; gamma as a discount.
@@ -28,10 +31,11 @@ Departures
 - A satellite that trains continues; then it begins with the newest version, once it has it.
   No satellite passes on what a HAP has sent to its neighbour, nor by way of a server.
 
-    has, model, arrived_s     [satellite]: newest version that it has received, w of it, and when
-    sent, trained             [satellite]: version that a HAP has sent it, and that it trained last
-    buffer_version            [satellite]: v_k of what is in the buffer; -1 without
-    began, distance           slot of the last aggregation; [orbit]: d_o, -1 before it is known
+    state                   here
+    has, model, arrived_s   [satellite]: newest version that it has received, w of it, and when
+    sent, trained           [satellite]: version that a HAP has sent it, and that it trained last
+    buffer_version          [satellite]: v_k of what is in the buffer; -1 without
+    began, distance         slot of the last aggregation; [orbit]: d_o, -1 before it is known
 """
 
 from typing import ClassVar
@@ -108,7 +112,7 @@ class AsyncFLEO(GlobalModel):
         return bool(arrived and (enough or late))
 
     def _aggregate(self, s: State, now: Now) -> None:
-        """Make the next version of the models that count, and empty the buffer."""
+        """Make the next version of the models that count (4), and empty the buffer."""
         arrived = s["buffer_version"] > NONE
         self._measure(s, now, arrived)
         group = groups(s["distance"], self.group_gap)[now.fleet.orbit_of_satellite]
@@ -124,7 +128,7 @@ class AsyncFLEO(GlobalModel):
         s["began"][...], s["buffer_version"][:] = now.t, NONE
 
     def _measure(self, s: State, now: Now, arrived: NDArray[np.bool_]) -> None:
-        """Note d_o of orbits whose first models have arrived."""
+        """Note d_o of orbits whose first models have arrived, (2)."""
         first_model, by_orbit = now.fleet.initial_model(), now.fleet.orbit_of_satellite
         for orbit in np.unique(by_orbit[arrived]).tolist():
             if s["distance"][orbit] < 0:
@@ -170,7 +174,7 @@ def groups(distance: NDArray[np.float64], gap: float) -> Ints:
 
 
 def selected(versions: Ints, version: int, group: Ints) -> Ints:
-    """Return the satellites whose models count: fresh ones, and stale ones of other groups."""
+    """Return the satellites whose models count: fresh ones, and stale ones of other groups (3)."""
     fresh, arrived = versions == version, versions > NONE
     return np.flatnonzero(fresh | (arrived & ~np.isin(group, group[fresh])))
 

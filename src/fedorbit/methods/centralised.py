@@ -1,7 +1,9 @@
 """Centralised: all data in one place. Not in the paper; the bound of one model for all orbits.
 
-One model is trained on all training samples, in every round, wherever satellites are. It uses no
-links: raw data of all active satellites are assumed to be available.
+    (1)  w <- LocalSGD of F from w, `epochs` epochs in every round
+
+F is the mean loss over the samples of all active satellites, wherever they are. No links are used:
+raw data are assumed to be available.
 """
 
 from typing import ClassVar

@@ -1,8 +1,12 @@
 """Ditto: a personal model per orbit beside FedAvg.
 
-Li et al., "Ditto: Fair and Robust Federated Learning Through Personalization", 2021. A FedAvg
-global model is trained in parallel; the personal model v_l minimises F_l(v) + lambda/2
-|v - w_global|^2. Inference at v_l.
+Li et al., "Ditto: Fair and Robust Federated Learning Through Personalization", 2021.
+
+    (1)  y_k = LocalSGD of F_k from w;  y_l and w as in FedAvg, (2) and (3)
+    (2)  v_k = LocalSGD of F_k(v) + lambda/2 |v - w|^2 from v_l, w as the round begins
+    (3)  v_l <- sum_k n_k v_k / n_l, the orbit's personal model
+
+Inference at v_l.
 
 Departures: the personal model belongs to an orbit, not to a client; satellites train it from v_l
 for E_base epochs in visible rounds and the orbit averages by samples, as it does the global one.

@@ -36,7 +36,7 @@ class EffortSchedule(BaseModel):
     intra_rounds: int = Field(2, ge=1, le=100, description="R_intra, for visible orbits")
 
     def visible_epochs(self, base: int, tau: int) -> int:
-        """E_l: more epochs after a longer absence (`eq:m_adaptive_epochs`)."""
+        """E_l: more epochs after a longer absence, FedOrbit's (1)."""
         return int(min(self.max_epochs, base + self.catch_up * tau))
 
     def scheduled_work(self, orbit: int, now: Now) -> Work:

@@ -1,11 +1,20 @@
 """FedAvg in three tiers: satellites, orbits, ground station.
 
 McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data", 2017.
-Satellites of a visible orbit train E_base epochs, the orbit averages by samples
-(`eq:intra_orbit`), the ground station averages the visible orbits by samples
-(`eq:fedavg_global`). Nothing changes in a round without a visible orbit, except by `effort`.
 
-Departures: none.
+    symbol     here
+    w          the ground's model; an orbit uses the one that it has received last
+    y_k, y_l   models of satellite k, and of orbit l, after their training
+    n_k, n_l   samples of satellite k, and of those of orbit l that have trained
+
+    (1)  y_k = LocalSGD of F_k from w, E_base epochs, in orbits that are in view
+    (2)  y_l = sum_k n_k y_k / n_l; with several intra-orbit rounds, (1) again from y_l
+    (3)  w <- sum_l n_l y_l / sum_l n_l, over the orbits that have trained
+
+Nothing changes in a round without a visible orbit, except by `effort`.
+
+Departures: none. Where aggregations take several rounds (physical links), orbits whose result is
+under way count in (3), too, with w in the place of y_l.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,18 @@
 """FedBN: FedAvg that keeps normalisation layers where they are.
 
 Li et al., "FedBN: Federated Learning on Non-IID Features via Local Batch Normalization", 2021.
-Scales, shifts and statistics of normalisation layers never leave their orbit; all other parameters
-are averaged as in FedAvg, and they alone travel. Inference with the orbit's own normalisation.
-`keeps = "statistics"`: scales and shifts are averaged too, as in SiloBN (Andreux et al., "Siloed
-Federated Learning for Multi-Centric Histopathology Datasets", 2020).
+
+    symbol   here
+    b_l      scales, shifts and statistics of the normalisation layers of orbit l: never leave it
+    phi      all other parameters, which alone travel
+
+    (1)  (phi_k, b_k) = LocalSGD of F_k from (phi, b_l), E_base epochs
+    (2)  phi_l = sum_k n_k phi_k / n_l,  b_l <- sum_k n_k b_k / n_l
+    (3)  phi <- sum_l n_l phi_l / sum_l n_l, over the orbits that have trained
+
+Inference with the pair (phi, b_l). `keeps = "statistics"`: scales and shifts are averaged too, as
+in SiloBN (Andreux et al., "Siloed Federated Learning for Multi-Centric Histopathology Datasets",
+2020).
 
 Departures: the layers belong to an orbit, whose satellites average them by samples. GroupNorm and
 LayerNorm count as normalisation, too. An orbit that is launched has those of w(0).

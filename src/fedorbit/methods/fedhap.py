@@ -4,17 +4,20 @@ Elmahallawy and Luo, "FedHAP: Fast Federated Learning for LEO Constellations Usi
 HAPs", 2022. Known to us from its abstract: platforms (HAPs) as distributed servers in a hierarchy,
 with a dissemination and an aggregation algorithm. All below it is recalled or our own.
 
-    epoch    HAPs send w to all satellites that they see; each passes it on to its next neighbour
-             along the orbit, in one direction, up to the next satellite in view; all train;
-             partial models follow the same chains, and every satellite merges its own:
-             p <- (1 - g) p + g u_k,  g = n_k / (n_k + n of p)
-             the end of a chain hands p to a HAP; when all orbits are in, w = sum n_p p / n
-    chains   as many as satellites of the orbit were in view
+HAPs send w to all satellites that they see. Each passes it on to its next neighbour along the
+orbit, in one direction, up to the next satellite in view. All train. Partial models p, of n_p
+samples, follow the same chains, as many as satellites of the orbit were in view. The end of a chain
+hands p to a HAP.
 
+    (1)  u_k = LocalSGD of F_k from w
+    (2)  p <- (1 - g) p + g u_k,  g = n_k / (n_k + n_p),  n_p <- n_p + n_k, at each satellite
+    (3)  w <- sum_p n_p p / sum_p n_p, when all orbits are in
+
+    state                     here
     sent, has, trained        [satellite]: attempt (see `synchronous`) of which a HAP has sent it w,
                               it has w, and it has trained
     joined                    [satellite]: attempt in which it awaits no p of its neighbour any more
-    partial, partial_samples  [satellite, P]: p on board, or w as long as there is none; n of it
+    partial, partial_samples  [satellite, P]: p on board, or w as long as there is none; n_p
     first, next               [satellite]: where p begins; where w was passed on to, or -1
 
 Departures
@@ -134,7 +137,7 @@ class FedHAP(SynchronousEpochs):
         self._pass_on(s, now, k)
 
     def _merge(self, s: State, k: int, model: Vector, samples: int) -> None:
-        """p <- (1 - g) p + g u, g being the model's share of the samples."""
+        """p <- (1 - g) p + g u, g being the model's share of the samples, (2)."""
         if samples:
             share = samples / (s["partial_samples"][k] + samples)
             s["partial"][k] = blend(s["partial"][k], model, float(share))

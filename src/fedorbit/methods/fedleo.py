@@ -4,7 +4,8 @@ Zhai et al., "FedLEO: An Offloading-Assisted Decentralized Federated Learning Fr
 Earth Orbit Satellite Networks", IEEE TMC 23(5), 2024; not the FedLEO of Elmahallawy and Luo, which
 schedules sinks. All equations are the paper's, as are the numbers of the offloading.
 
-Before the first round satellites give samples to faster neighbours, see `offloading`. In a round
+Before the first round satellites give samples to faster neighbours, see `offloading`; D_k are those
+that satellite k has then. In a round
 
     (1)  u_k = LocalSGD of F_k from w, tau epochs
     (2)  w_l = sum_k D_k u_k / D_l, ring all-reduce of each orbit: 2 (N - 1) sends of P/N by each

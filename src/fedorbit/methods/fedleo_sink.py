@@ -5,10 +5,13 @@ Model Propagation and Sink Satellite Scheduling", 2023. Not the FedLEO of Zhai e
 server. Known to us from its abstract and a part of its parameters: the structure is the paper's,
 the equations below are recalled or our own.
 
-    epoch    a server gives w to the first satellite of an orbit that it sees, which floods the
-             orbit; all train; all send their models to the sink, which uploads their mean by
-             samples in a window of its own; when all orbits are in, w = sum n_l w_l / n
-    sink     the satellite whose upload ends first, see `sinks`
+A server gives w to the first satellite of an orbit that it sees, which floods the orbit. All train,
+and send their models to the sink: the satellite whose upload ends first, see `sinks`. It uploads
+their mean in a window of its own.
+
+    (1)  u_k = LocalSGD of F_k from w
+    (2)  w_l = sum_k n_k u_k / n_l, at the sink
+    (3)  w <- sum_l n_l w_l / sum_l n_l, when all orbits are in
 
 Departures
 - Recalled: flooding in both directions; the sink's rule; weights by samples.
@@ -116,7 +119,7 @@ class FedLEOSink(SynchronousEpochs):
         awaited = now.fleet.orbit_of_satellite[s["crew"] & ~s["gathered"] & ~s["is_in"]]
         for orbit in np.setdiff1d(np.flatnonzero(s["samples"]), awaited).tolist():
             sink, samples, arrival = int(s["sink"][orbit]), int(s["samples"][orbit]), None
-            mean = (s["sum"][orbit] / samples).astype(np.float32)  # w_l
+            mean = (s["sum"][orbit] / samples).astype(np.float32)  # w_l, (2)
             about: dict[str, Any] = {"attempt": int(s["attempt"][orbit]), "samples": samples}
             windows = [
                 (u.end_s, server) for server in now.servers for u in uploads(now, sink, server)

@@ -3,28 +3,29 @@
 Wang et al., "Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization",
 2020.
 
-    symbol   here
-    tau_k    steps of satellite k;  a_k = a(tau_k), see `effective_steps`
-    p_k      share of the samples: within the orbit n_k / n_l, at the ground q_l = n_l / n
-    d_k      (w - y_k) / (eta a_k), the satellite's mean gradient
+    symbol     here
+    p_k, q_l   shares of the samples: n_k / n_l within the orbit, n_l / n at the ground
+    a_k        sum of the weights that momentum rho gives to the gradients of the tau_k steps of k
+    A_l        mean of a_k in the orbit
 
-FedAvg moves the model by eta sum p_k a_k d_k: satellites with more steps pull harder, toward the
-optimum of another objective. FedNova moves it by eta (sum p_k a_k) (sum p_k d_k). In two tiers:
+    (1)  y_k = LocalSGD of F_k(y) + mu/2 |y - w|^2 from w
+    (2)  a_k: tau_k times  b <- rho b + 1 - eta mu a_k,  a_k <- a_k + b;  both begin at 0
+    (3)  A_l = sum_k p_k a_k,  y_l = w - A_l sum_k p_k (w - y_k) / a_k
+    (4)  w <- w - (sum_l q_l A_l) sum_l q_l (w - y_l) / A_l
 
-    A_l = sum p_k a_k       y_l = w - A_l sum p_k (w - y_k) / a_k            in the orbit
-                            w  <- w - (sum q_l A_l) sum q_l (w - y_l) / A_l  at the ground
-
-which for one intra-orbit round is the flat sum over satellites. With several, y_l continues from
-the last one and A_l adds up. eta A_l is sent: eta is common to a round and cancels, but not where
-results come late. Steps differ even at equal epochs, since samples do.
+In FedAvg satellites with more steps pull harder, toward the optimum of another objective. Here each
+counts with its mean gradient, (w - y_k) / (eta a_k). Steps differ even at equal epochs, since
+samples do. For one intra-orbit round (3) and (4) are the flat sum over satellites. With several,
+y_l continues from the last one and A_l adds up. eta A_l is sent, as one value more than the model:
+eta is common to a round and cancels, but not where results come late.
 
 Departures: `mu` adds FedProx's pull, here toward the start of each intra-orbit round and before the
-momentum; a_k accounts for it. tau_eff is sum p_k a_k also then. Weight decay counts as gradient.
+momentum; (2) accounts for it. tau_eff is sum p_k a_k also then. Weight decay counts as gradient.
 Statistics such as BatchNorm's are averaged by samples.
 With `training.orbit_momentum` A_l has the same momentum, as the length of what the orbit moves by.
-Satellites without steps, for want of time or power, have no share. eta A_l travels with the model,
-as one value more. Where aggregations take several rounds (physical links), orbits whose result is
-under way count with w, and with the eta A_l that they sent last.
+Satellites without steps, for want of time or power, have no share. Where aggregations take several
+rounds (physical links), orbits whose result is under way count with w, and with the eta A_l that
+they sent last.
 """
 
 from typing import Any
@@ -81,7 +82,7 @@ class FedNova(FedAvg):
                 models[orbit], samples[orbit] = sent[:-1], n
         known = {o: int(now.orbits.samples[o]) for o in now.orbits.under_way if length[o]} | samples
         effective = sum(n * length[o] for o, n in known.items()) / max(sum(known.values()), 1)
-        # y_l as after tau_eff steps; summed, this is the equation above where all started from w.
+        # y_l as after tau_eff steps; summed, this is (4) where all started from w.
         scaled = [
             with_statistics(
                 now, received[o] + (effective / length[o]) * (y.astype(np.float64) - received[o]), y
@@ -133,7 +134,7 @@ class FedNova(FedAvg):
 def normalised_mean(
     start: Vector, models: list[Vector], steps: ArrayLike, samples: NDArray[Any]
 ) -> tuple[Vector, float]:
-    """Return start - A sum p (start - model) / a with A = sum p a, and A; p over those with steps.
+    """Return start - A sum p (start - model) / a, A = sum p a (3), and A; p: of those with steps.
 
     Summed in double precision and in the given order, as `weighted_mean` is.
     """

@@ -5,14 +5,15 @@ Classification", 2019 (FedAvgM). Reddi et al., "Adaptive Federated Optimization"
 (FedAdam, FedYogi).
 
     symbol   here
-    d        mean of the orbits' models less the global model, by samples
+    y_l      model of orbit l, as in FedAvg
     m, v     first and second moment of d, zero and tau^2 at first
     eta      server_rate
 
-    FedAvgM   m <- beta m + d;                    w <- w + eta m
-    FedAdam   m <- beta1 m + (1 - beta1) d;       w <- w + eta m / (sqrt(v) + tau)
-              v <- beta2 v + (1 - beta2) d^2
-    FedYogi   v <- v - (1 - beta2) d^2 sign(v - d^2), and all else as FedAdam
+    (1)  d = sum_l n_l y_l / sum_l n_l - w
+    (2)  FedAvgM:  m <- beta m + d,  w <- w + eta m
+    (3)  FedAdam:  m <- beta1 m + (1 - beta1) d,  v <- beta2 v + (1 - beta2) d^2,
+                   w <- w + eta m / (sqrt(v) + tau)
+    (4)  FedYogi:  v <- v - (1 - beta2) d^2 sign(v - d^2), and all else as FedAdam
 
 FedAvgM with beta = 0 and eta = 1 is FedAvg. A round without uploads is no step. No bias correction,
 as in the paper.
@@ -49,7 +50,7 @@ class FedAvgM(FedAvg):
         return {**state, "m": np.zeros_like(state["global"])}
 
     def at_ground(self, state: State, mean: Vector, now: Now) -> State:
-        """Step along the momentum."""
+        """Step along the momentum, (2)."""
         m = self.beta * state["m"].astype(np.float64) + _moved(state, mean)
         return _stepped(state, mean, self.server_rate * m, now) | {"m": m.astype(np.float32)}
 
@@ -71,7 +72,7 @@ class FedAdam(FedAvg):
         return {**state, "m": np.zeros_like(w), "v": np.full_like(w, self.tau**2)}
 
     def at_ground(self, state: State, mean: Vector, now: Now) -> State:
-        """Step along the first moment, shorter where the second is large."""
+        """Step along the first moment, shorter where the second is large, (3)."""
         d = _moved(state, mean)
         m = self.beta1 * state["m"].astype(np.float64) + (1.0 - self.beta1) * d
         v = self.second_moment(state["v"].astype(np.float64), np.square(d))
@@ -90,12 +91,12 @@ class FedYogi(FedAdam):
     label: ClassVar[str] = "FedYogi"
 
     def second_moment(self, v: Doubles, squares: Doubles) -> Doubles:
-        """Return the next v, given d^2."""
+        """Return the next v, given d^2, (4)."""
         return v - (1.0 - self.beta2) * squares * np.sign(v - squares)
 
 
 def _moved(state: State, mean: Vector) -> Doubles:
-    """Return d."""
+    """Return d, (1)."""
     return np.subtract(mean, state["global"], dtype=np.float64)
 
 

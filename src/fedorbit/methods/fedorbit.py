@@ -6,18 +6,30 @@ Satellite Constellations".
     symbol           here
     w_l^{f,p}        features of `model[l]`, the orbit's personal extractor
     w^c              classifier of `model[l]`; with ideal links the same for all orbits
-    w_l              `uploaded[l]`: the last upload of orbit l at the GS
+    w_l              model of orbit l after (4); at the GS its last upload, `uploaded[l]`
     tau_l, sigma_l   rounds since orbit l was in view, and since its last upload; with ideal
                      and causal links both count the same
-    q_l              `effort[l]` on board, `quality[l]` at the GS
-    s_kc, a_lc       class strength and affinity, from the fleet's counts and from `counts[l]`,
-                     those of orbit l when it uploaded last
-    beta             similarity of the orbits' classes, `data/similarity.py`
+    q_l              `effort[l]` on board, `quality[l]` at the GS: R_intra E_l, or E_dark
+    s_kc, a_lc       class strength: samples of class c at satellite k; affinity: the share of orbit
+                     l in all samples of class c, from `counts[l]`, those of its last upload
+    p_l              shares of the classes in orbit l, smoothed by eps = `similarity_smoothing`
+
+    (1)  in view, R_intra times:  E_l = floor(min(E_max, E_base + s_e tau_l)) epochs at the rate
+                                  eta_l = eta / (1 + kappa min(tau_l, tau_max) / tau_max)
+         out of view, once:       E_dark epochs at the rate eta
+    (2)  w_k = LocalSGD of F_k from w, the orbit's model, at first [w_l^{f,p}, w^c]
+    (3)  orbit, each feature:  w_l = sum_k |w_k - w| w_k / sum_k |w_k - w|
+    (4)  orbit, row c:         w_lc = sum_k s_kc w_kc / sum_k s_kc
+    (5)  GS, features:         w^f = sum_l q_l w_l^f / sum_l q_l
+    (6)  GS, row c:            w_c = sum_l a_lc rho^{sigma_l} w_lc / sum_l a_lc rho^{sigma_l}
+    (7)  beta = 1 - the mean, over pairs of active orbits, of the Jensen-Shannon distance of p_l
+         and p_m (base 2),  p_l <- (1 - eps) p_l + eps / C
+    (8)  w_l^{f,p} <- (1 - beta) w_l^f + beta w^f
 
 Departures from the paper
-- beta is computed from smoothed histograms (`similarity_smoothing`); 0 is the literal equation.
-- `eq:m_blend` read literally blends the old extractor; all personal extractors then stay equal for
-  ever. Default is `blend="own"`: the extractor after this round's training.
+- p_l is smoothed in (7); `similarity_smoothing = 0` is the literal equation.
+- (8) read literally blends the old extractor; all personal extractors then stay equal for ever.
+  Default is `blend="own"`: the extractor after this round's training.
 - fc2 has no class rows: averaged by samples in the orbit, by n_l rho^sigma at the GS.
 - A class without samples keeps its row: in an orbit the one it started from, at the GS the global.
 - Where no satellite moved an element, the elementwise weights are the samples.
@@ -115,7 +127,7 @@ class FedOrbit(EffortSchedule, Method):
             if len(late["trained"]):
                 late["trained"][orbit] = trained
             weighted = self.quality_weights and samples[orbit] > 0
-            q[orbit] = effort if weighted else samples[orbit]  # eq:m_quality_weight
+            q[orbit] = effort if weighted else samples[orbit]  # q_l
             result[orbit] = now.t
         if now.fleet.links == "ideal" and self.continuous:
             meeting = now.orbits.active
@@ -140,13 +152,13 @@ class FedOrbit(EffortSchedule, Method):
         return whole
 
     def _blended(self, own: Vector, before: Vector, w: Vector, beta: float, now: Now) -> Vector:
-        """Return w with the personal extractor of an orbit (`eq:m_blend`)."""
+        """Return w with the personal extractor of an orbit (8)."""
         f, share, model = now.fleet.layout.features, np.float32(beta), w.copy()
         model[f] = (1 - share) * (own if self.blend == "own" else before)[f] + share * w[f]
         return model
 
     def _train(self, now: Now, orbit: int, start: Vector) -> Program[tuple[Vector, float, int]]:
-        """Return w_l and q_l of an orbit that trains its model (`eq:m_plane_model`), and t."""
+        """Return w_l and q_l of an orbit that trains its model (1 to 4), and t."""
         work, rate = self.scheduled_work(orbit, now), self.rate(orbit, now)
         combine = self.aggregate_orbit
         model = yield from train_orbit(now, orbit, start, work, rate=rate, combine=combine)
@@ -159,14 +171,14 @@ class FedOrbit(EffortSchedule, Method):
         return self.dampened(now.rate, int(now.orbits.dark_rounds()[orbit]), now.fleet.tau_max)
 
     def dampened(self, rate: float, tau: int, tau_max: int) -> float:
-        """eta_l: a smaller rate after a longer absence (`eq:m_dampen`).
+        """eta_l: a smaller rate after a longer absence (1).
 
         An inactive orbit can have missed more than tau_max rounds, which count as tau_max.
         """
         return rate / (1.0 + self.kappa * min(tau, tau_max) / max(tau_max, 1))
 
     def similarity(self, now: Now) -> float:
-        """Beta (`eq:m_beta`) of the active orbits, or the fixed one."""
+        """Beta (7) of the active orbits, or the fixed one."""
         if self.beta is not None:
             return self.beta
         counts = now.orbits.class_counts[now.orbits.active]
@@ -184,7 +196,7 @@ class FedOrbit(EffortSchedule, Method):
             combined[f] = mean_by_magnitude(models[:, f], start[f], combined[f])
         if self.class_rows:
             strength = now.class_counts[now.orbits.trainers(orbit)]
-            _set_rows(combined, now, models, strength, otherwise=start)  # eq:m_intra_classifier
+            _set_rows(combined, now, models, strength, otherwise=start)  # (4)
         return combined
 
     def _meet_at_ground(
@@ -234,11 +246,11 @@ class FedOrbit(EffortSchedule, Method):
         """
         f = now.fleet.layout.features
         combined = weighted_mean(uploaded, counts.sum(axis=1) * fresh, otherwise=w)
-        combined[f] = weighted_mean(uploaded[:, f], quality, otherwise=w[f])  # eq:m_gs_average
+        combined[f] = weighted_mean(uploaded[:, f], quality, otherwise=w[f])  # (5)
         if self.class_rows:
             # a_lc is the orbit's share of class c; the denominator cancels in the mean.
             affinity = counts * fresh[:, None]
-            _set_rows(combined, now, uploaded, affinity, otherwise=w)  # eq:m_gs_classifier
+            _set_rows(combined, now, uploaded, affinity, otherwise=w)  # (6)
         return combined
 
     def models(self, state: State) -> Vector:
@@ -260,7 +272,7 @@ def _shares(
 
 
 def mean_by_magnitude(models: Vector, start: Vector, otherwise: Vector) -> Vector:
-    """Average every element by how far each satellite moved it (`eq:m_intra_features`)."""
+    """Average every element by how far each satellite moved it (3)."""
     moved = np.abs(models - start)
     total = moved.sum(axis=0)
     weighted = np.einsum("kp,kp->p", moved, models)

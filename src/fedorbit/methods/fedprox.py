@@ -1,7 +1,8 @@
 """FedProx: FedAvg with a proximal term in the local objective.
 
-Li et al., "Federated Optimization in Heterogeneous Networks", 2020. Satellites minimise
-F_k(w) + mu/2 |w - w_global|^2.
+Li et al., "Federated Optimization in Heterogeneous Networks", 2020.
+
+    (1)  y_k = LocalSGD of F_k(y) + mu/2 |y - w|^2 from w;  y_l and w as in FedAvg, (2) and (3)
 
 Departures: none. The proximal gradient is part of the gradient that is clipped.
 """

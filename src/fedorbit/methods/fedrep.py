@@ -6,9 +6,11 @@ Collins et al., "Exploiting Shared Representations for Personalized Federated Le
     phi      body, the parameters [0, b): averaged over orbits
     h_l      head of orbit l, the parameters [b, P): never leaves the orbit
 
-An orbit that takes part trains its head for E_head epochs while phi stands still, then phi for
-E_body epochs while the head does, and uploads phi_l. The ground averages phi by samples.
-Inference with the pair (phi, h_l).
+    (1)  h_k = LocalSGD of F_k(phi, h) from h_l, E_head epochs,  h_l <- sum_k n_k h_k / n_l
+    (2)  phi_k = LocalSGD of F_k(phi, h_l) from phi, E_body epochs,  phi_l = sum_k n_k phi_k / n_l
+    (3)  phi <- sum_l n_l phi_l / sum_l n_l, over the orbits that have trained
+
+Inference with the pair (phi, h_l). phi alone travels.
 
 Departures: the head belongs to an orbit: its satellites average their heads before the body is
 trained, so that a satellite with a single class sees a common head; each half travels once.

@@ -7,16 +7,17 @@ Learning in LEO Satellite Constellations", 2022. The equations are those of both
     symbol    here
     u_k       model that satellite k trained last; `last[k]` at the server, with weight n_k
     b_k       model that it started from
-    n_k, n    samples of k, and of all
-    t_l       seconds of training, `now.training_s`
     dt        seconds from sending b_k to processing u_k;  T_o: `period_s`
+    a', A     `share` and `decay` / T_o;  eps: `slack`
+
+    (1)  u_k = LocalSGD of F_k(u) + lambda/2 |u - b_k|^2 from b_k, lambda = `pull`
+    (2)  FedSat:    w <- w - (n_k / n) (u_k' - u_k), u_k' what k contributed before; this is
+                    w = sum_k n_k u_k / sum_k n_k over the last contributions
+    (3)  FedAsync:  w <- (1 - a) w + a u_k,  a = a' / (1 + A max(dt - (1 + eps) T_o, 0))
 
 At the rise of k, and when its training ends in view, k uploads u_k, the server aggregates, and k
-leaves with w. `FedSat` replaces what k contributed last: w <- w - (n_k / n) (u_k' - u_k) (1), that
-is w = sum n_k u_k / n over the last contributions. `FedAsync`, a baseline of the same paper:
-w <- (1 - a) w + a u_k (2) with a = a' s(dt), where s = 1 up to dt = (1 + eps) T_o, and after that
-1 / (1 + A (dt - (1 + eps) T_o)). With `schedule`, a satellite whose next visit is long enough to
-receive, train and send within it takes no model along now.
+leaves with w. `FedAsync` is a baseline of the same paper. With `schedule`, a satellite whose next
+visit is long enough to receive, train and send within it takes no model along now.
 
 Departures
 - Until all have reported, n is the samples of those that have (seen in code of others only; not in
@@ -95,7 +96,7 @@ class Visiting(SatelliteClients):
         return done.model
 
     def local(self, received: Vector) -> Rule:
-        """Return the local rule: SGD, pulled toward what was received."""
+        """Return the local rule: SGD, pulled toward what was received, (1)."""
         return Sgd(anchor=received, pull=self.pull) if self.pull else PLAIN
 
     def departs(self, s: State, now: Now, contact: Contact) -> bool:
@@ -141,7 +142,7 @@ class FedSat(Visiting):
         return done.model if self.update == "replace" else done.update
 
     def aggregated(self, s: State, now: Now, mail: Mail, moment_s: float) -> Vector:
-        """Replace what k contributed last, (1)."""
+        """Replace what k contributed last, (2)."""
         k, n_k = mail.source, int(now.samples[mail.source])
         if self.update == "delta":
             return np.asarray(s["global"] + np.float32(n_k / now.samples.sum()) * mail.payload)
@@ -162,7 +163,7 @@ class FedAsync(Visiting):
     period_s: float = Field(5740.0, gt=0, description="T_o, period of an orbit (that of 550 km)")
 
     def aggregated(self, s: State, now: Now, mail: Mail, moment_s: float) -> Vector:
-        """Mix u_k in by a' s(dt), (2)."""
+        """Mix u_k in by a share that falls with dt, (3)."""
         late = (moment_s - float(mail.about["sent_s"])) / self.period_s - (1.0 + self.slack)
         return blend(s["global"], mail.payload, self.share / (1.0 + self.decay * max(late, 0.0)))
 

@@ -11,15 +11,16 @@ staleness. **The rules below are in kind recalled, and in detail our own.**
     s_k      versions that an update is behind as it is aggregated
     q_k      n_k (1 + s_k)^-alpha
 
-(1) A satellite in contact downloads w and trains its sub-network, with all else zero. The block of
-    channels of each hidden layer begins anywhere (`window = "shifted"`), drawn for each layer, by
-    seed, satellite and download: every weight is trained somewhere. Or all begin at the first
-    channel (`"static"`), as in HeteroFL.
-(2) w_p <- sum over k in B that kept p of q_k u_kp / sum of their q_k; entries that none kept stay.
-(3) B is aggregated when its samples reach `quota` of all, or when the next update that would raise
-    them is predicted to be later than `patience_s` from now: contacts are known in advance.
-(4) A satellite whose update is in B takes part again with a newer w, or from a later contact on
-    even without one. Its later update then replaces the earlier.
+    (1)  u_k = LocalSGD of F_k from w on the sub-network of width r_k, with all else zero
+    (2)  w_p <- sum_k q_k u_kp / sum_k q_k, over k in B that kept entry p; others stay
+    (3)  when sum_B n_k >= quota n, or when the next update that would raise it is predicted to be
+         later than `patience_s` from now: contacts are known in advance
+    (4)  k in B takes part again with a newer w, or from a later contact on even without one; its
+         later update then replaces the earlier
+
+A satellite in contact downloads w. The block of channels that it keeps of each hidden layer begins
+anywhere (`window = "shifted"`), drawn for each layer, by seed, satellite and download: every weight
+is trained somewhere. Or all begin at the first channel (`"static"`), as in HeteroFL.
 
 Departures: all of (1) to (4). Time on board is counted at P(r) / P of the whole model's; in LeNet
 the first convolution has a larger share of the computing than of the parameters. Both ends derive

@@ -9,21 +9,25 @@ of what follows is a reading, not the paper.
     symbol     here
     a_i        `schedule`, flags of the slots since the last planning
     B          the buffer: `sum` of weighted updates, and what is known of it in `contents`
-    s_k, c     staleness v - v_k, and (1 + s)^-alpha
+    u_k, b_k   model that satellite k has trained, and the one that it started from
     v, v_k     `version`, and `base[k]`, that which satellite k has received last
+    s_k, c     staleness v - v_k, and c(s) = (1 + s)^-alpha
     T          training status: mean of the training losses reported last
 
-In slot i, visiting satellites send what they have trained into B. If a_i = 1, B is emptied into w,
-w <- w + sum_B c(s_k) n_k (u_k - b_k) / sum_B c(s_k) n_k (1), and v grows. Then visitors with an
-older version receive w and train. Every `horizon` slots, random schedules are played forward over
-the visits to come, and the one with the largest sum of U over its aggregations is chosen.
+    (1)  if a_i = 1:  w <- w + sum_B c(s_k) n_k (u_k - b_k) / sum_B c(s_k) n_k,  v <- v + 1
+    (2)  every `horizon` slots a is the best of random schedules, by the sum of U over its
+         aggregations, when it is played forward over the visits to come
+    (3)  U = (sum_B c(s_k) n_k / n)^p, or a prediction of F(w) - F(w') by what is known of B, and T
+
+In slot i, visiting satellites send what they have trained into B. After (1), visitors with an older
+version receive w and train.
 
 Departures
 - (1) with alpha = 0.5 is from memory. Weights n_k are ours; `sample_weights = false` is without.
 - A slot is a round. A plan covers 72, with 4 to 24 aggregations, and is the best of 1,000 (the
   paper, from memory: 24 of 15 minutes, with 4 to 8, the best of 5,000).
-- `utility = "mass"`, the default, is ours: U = (sum_B c(s_k) n_k / n)^p. It is concave, so that
-  several small aggregations are worth more than a large one.
+- `utility = "mass"`, the default and the first U of (3), is ours. It is concave, so that several
+  small aggregations are worth more than a large one.
 - `utility = "ridge"` stands in place of a random forest. It learns F(w) - F(w') before the run, on
   synthetic images that are dealt by the run's mix of classes, from aggregations of buffers that
   random schedules lead to (`aggregation_utility.py`). Only then satellites report a loss: that of

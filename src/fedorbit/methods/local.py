@@ -1,8 +1,10 @@
 """Local: every orbit for itself. Not in the paper; the baseline that federation has to beat.
 
-Satellites train and the orbit averages by samples, but nothing leaves the orbit. By default in
-visible rounds only, so that it spends what FedAvg spends; `effort` makes it spend what FedOrbit
-does.
+    (1)  y_k = LocalSGD of F_k from v_l, E_base epochs, in orbits that are in view
+    (2)  v_l <- sum_k n_k y_k / n_l, the orbit's own model, in each intra-orbit round
+
+Nothing leaves the orbit. It trains in visible rounds only, so that it spends what FedAvg spends;
+`effort` makes it spend what FedOrbit does.
 """
 
 from typing import ClassVar

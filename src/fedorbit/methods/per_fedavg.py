@@ -2,17 +2,25 @@
 
 Fallah, Mokhtari and Ozdaglar, "Personalized Federated Learning with Theoretical Guarantees: A
 Model-Agnostic Meta-Learning Approach", 2020. FedAvg on F_k(w) = f_k(w - alpha grad f_k(w)), whose
-gradient is (I - alpha H(w)) grad f_k(w - alpha grad f_k(w)). `variant = "fo"` drops the term with
-the Hessian H, `"hf"` takes its product with a vector by finite differences; see `rules/maml.py`.
+gradient is (I - alpha H(w)) grad f_k(w - alpha grad f_k(w)), with H the Hessian of f_k.
 
-Training is FedAvg's with that gradient. Then every orbit that received another w adapts it by
-`adapt_steps` steps of rate alpha on its own training data, and uses the result.
+    symbol   here
+    D', D    a batch, and the next one of the epoch
+    C, r     clip norm of the run; 0.01, the reach of a finite difference in `variant = "hf"`
 
-Departures: an orbit adapts, not a satellite: each of its satellites takes a batch, and the mean of
-their models is the orbit's step. The three batches of a step are two consecutive ones. The outer
-step is the run's, with momentum, decay, clipping and rate(t). alpha does not decay: it is part of
-the objective. `adapt_epochs` adapts over whole epochs instead of batches, as some libraries do.
-With physical links an orbit that trains on w adapts the mean that it receives in return.
+    (1)  x = w - alpha clip(grad f(w; D), C),  v = grad f(x; D')
+    (2)  "fo": g = v, without the Hessian
+         "hf": g = v - alpha |v| [grad f(w + r e; D) - grad f(w - r e; D)] / (2 r),  e = v / |v|
+    (3)  y_k follows g instead of grad f, by steps of LocalSGD;  y_l and w as in FedAvg
+    (4)  in orbits that have received another w, `adapt_steps` times from it:
+         w_l <- sum_k n_k (w_l - alpha clip(grad f_k(w_l), C)) / n_l, each k with a batch of its own
+
+Inference at w_l, which is adapted to the orbit's own training data.
+
+Departures: an orbit adapts, not a satellite. The three batches of a step are two consecutive ones.
+The outer step is the run's, with momentum, decay, clipping and rate(t). alpha does not decay: it is
+part of the objective. `adapt_epochs` adapts over whole epochs instead of batches, as some libraries
+do. With physical links an orbit that trains on w adapts the mean that it receives in return.
 """
 
 from collections.abc import Sequence

@@ -4,21 +4,25 @@ Dinh, Tran and Nguyen, "Personalized Federated Learning with Moreau Envelopes", 
 model minimises the mean of the envelopes F_k(w) = min over theta of f_k(theta) + lambda/2
 |theta - w|^2, whose gradient is lambda (w - theta).
 
-    symbol   here
-    theta_l  personal model of an orbit
-    w_k      a satellite's copy of the global model, w received at first
-    K        inner steps per batch;  kappa = min(1, eta_w lambda)
+    symbol            here
+    theta_l           personal model of an orbit
+    w_k               a satellite's copy of the global model, w received at first, as is theta_k
+    K                 inner steps per batch
+    eta_i, eta_w      `inner_rate` and `outer_rate`;  kappa = min(1, eta_w lambda)
 
-Per batch: K steps on f(theta; batch) + lambda/2 |theta - w_k|^2, then w_k <- w_k - eta_w lambda
-(w_k - theta) = w_k + kappa (theta - w_k). The orbit averages theta_k and w_k by samples and uploads
-w_l. The ground sets w <- (1 - beta) w + beta mean of w_l. Inference at theta_l.
+    (1)  per batch, K times:  g = clip(grad f(theta_k) + lambda (theta_k - w_k), C) + decay theta_k,
+                              theta_k <- theta_k - eta_i g
+    (2)  then:                w_k <- w_k + kappa (theta_k - w_k)
+    (3)  theta_l, w_l: means of the satellites' theta_k and w_k by samples
+    (4)  w <- (1 - beta) w + beta sum_l n_l w_l / sum_l n_l
 
-Departures: the personal model belongs to an orbit and stays there. Only orbits that take part
-train, and they alone receive w. theta starts at w in every round, and continues from batch to
-batch. Both rates default to FedAvg's effective one, rate / (1 - momentum): the published ones,
-without momentum, would move w at least nine times less per round. Inner steps have no momentum, but
-the clip norm and weight decay of the run. Every batch costs K gradients: `training.epochs` is not
-divided by K.
+Inference at theta_l, which stays in the orbit; w_l is uploaded.
+
+Departures: the personal model belongs to an orbit. Only orbits that take part train, and they alone
+receive w. theta starts at w in every round, and continues from batch to batch. Both rates default
+to FedAvg's effective one, rate / (1 - momentum): the published ones, without momentum, would move w
+at least nine times less per round. Inner steps have no momentum, but the clip norm C and weight
+decay of the run. Every batch costs K gradients: `training.epochs` is not divided by K.
 """
 
 from typing import ClassVar
@@ -96,7 +100,7 @@ class PFedMe(MatchedEffort):
         effective = now.rate / (1.0 - now.fleet.plan.momentum)
         inner = effective if self.inner_rate is None else self.inner_rate
         outer = effective if self.outer_rate is None else self.outer_rate
-        follow = min(1.0, outer * self.lambda_)  # kappa
+        follow = min(1.0, outer * self.lambda_)  # kappa of (2)
 
         def rule(satellite: int) -> Rule:
             return Moreau(anchor=w, pull=self.lambda_, repeats=self.inner_steps, follow=follow)

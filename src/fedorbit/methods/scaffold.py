@@ -2,27 +2,31 @@
 
 Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning", 2020.
 
-    symbol   here
-    c_k      control of satellite k: the mean gradient of its last training
-    c        mean of the controls by samples
-    tau_k    steps of a job;  a(tau): what momentum makes of them, see `effective_steps`
+    symbol     here
+    c_k        control of satellite k: the mean gradient of its last training, by (2)
+    c_l, c     means of the controls by samples: of an orbit as it uploaded last, and of all
+    tau_k      steps of a job
+    a(tau)     [tau - rho (1 - rho^tau) / (1 - rho)] / (1 - rho), rho the momentum: the sum of the
+               weights that momentum gives to the gradients of a job
 
-A local step follows g(y) + c - c_k. After the job, option II with momentum:
-c_k <- c_k - c + (w - y_k) / (eta a(tau_k)), the weighted mean of the gradients that were met.
-The ground sets w <- w + eta_g (mean of y - w). Inference at the global model received last.
+    (1)  y_k = LocalSGD of F_k from w, with c - c_k added to every gradient
+    (2)  c_k <- c_k - c + (w - y_k) / (eta a(tau_k))
+    (3)  y_l = sum_k n_k y_k / n_l,  c_l = sum_k n_k c_k / sum_k n_k
+    (4)  w <- w + eta_g (sum_l n_l y_l / sum_l n_l - w),  c = sum_l n_l c_l / sum_l n_l
 
-A satellite keeps c_k. Its orbit receives w and c, and uploads the means of y_k and of c_k: twice
-the traffic of FedAvg. The ground keeps the last c_l of every orbit, not increments, so that no
-rounding adds up and satellites may come and go; with constant samples this is the paper's rule.
+Inference at the global model received last. A satellite keeps c_k. Its orbit receives w and c, and
+uploads y_l and c_l: twice the traffic of FedAvg. The ground keeps the last c_l of every orbit, not
+increments, so that no rounding adds up and satellites may come and go; with constant samples this
+is the paper's rule.
 
-Departures: a(tau) instead of tau, since with momentum displacement / (eta tau) is no mean gradient.
+Departures: (2) is the paper's option II with a(tau) instead of tau, since with momentum
+displacement / (eta tau) is no mean gradient; option I, a further pass over all data, is left out.
 Means are by samples. `unheard = "ignore"`: c averages over the satellites that have trained, and
 the first training of a satellite is not corrected; the paper's zeros ("zero") mean that satellites
-which never trained have no gradient. Option I, a further pass over all data, is left out.
-`clients = "orbit"`: one control per orbit, for fleets whose controls would not fit into memory; a
-is then the mean of a(tau_k) by samples, and c_l is uploaded as well, since after several
-intra-orbit rounds the ground cannot derive it. With several intra-orbit rounds c stays as it was
-received, and c_k is renewed after each of them.
+which never trained have no gradient. `clients = "orbit"`: one control per orbit, for fleets whose
+controls would not fit into memory; a is then the mean of a(tau_k) by samples, and c_l is uploaded
+as well, since after several intra-orbit rounds the ground cannot derive it. With several
+intra-orbit rounds c stays as it was received, and c_k is renewed after each of them.
 """
 
 from typing import Any, ClassVar, Literal
@@ -112,7 +116,7 @@ class Scaffold(MatchedEffort):
         return state
 
     def mean_control(self, state: State, now: Now) -> Vector:
-        """Return c, from the last uploads of the orbits that are active."""
+        """Return c, from the last uploads of the orbits that are active, (4)."""
         heard = np.where(now.orbits.samples > 0, state["uploaded_samples"], 0)
         mean = weighted_mean(state["uploaded"], heard, np.zeros_like(state["global"]))
         if self.unheard == "ignore" or not heard.any():
@@ -147,7 +151,7 @@ class Scaffold(MatchedEffort):
                 if any(steps):
                     y = weighted_mean([r.model for r in results], samples, otherwise=start)
                     eta_a = np.float32(now.rate * np.average(steps, weights=samples))
-                    control[client] = (start - y) / eta_a - correction(client)  # c_k+
+                    control[client] = (start - y) / eta_a - correction(client)  # c_k, (2)
                     control[client][now.fleet.layout.statistics] = 0.0
             corrections.clear()
             return mean_by_samples(now, orbit, start, trained)

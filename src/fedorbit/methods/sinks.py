@@ -1,9 +1,10 @@
 """Sinks: the satellite that uploads for all of its orbit, predicted from windows and routes.
 
-    t_j      when satellite j can send its model: arrival of w, and training
-    ready_k  max_j (arrival at k of what j sends at t_j)
-    sink     the k whose upload ends first: a window with a server in which, after ready_k, the
-             seconds of a model are left. With equal ends the longer window, then the lower number
+    (1)  t_j: when satellite j can send its model, after w has arrived and training has ended
+    (2)  ready_k = max_j (arrival at k of what j sends at t_j)
+    (3)  end_k = the end of an upload of k: of a model that leaves as early as possible after
+         ready_k, in a window with a server in which its seconds are left
+    (4)  sink: the k of the smallest end_k; of equal ones the longer window, then the lower k
 
 "longest" takes the longest window that begins within a period of the orbit being ready, "first" the
 satellite that received w, which is also the sink without any window left. t_j is a begin of a slot:

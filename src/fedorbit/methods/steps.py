@@ -35,7 +35,7 @@ def load_launched(state: State, now: Now, *models: str) -> State:
 
 
 def mean_by_samples(now: Now, orbit: int, start: Vector, trained: list[Trained]) -> Vector:
-    """Average an orbit's satellites by samples (`eq:intra_orbit`)."""
+    """Average an orbit's satellites by samples, FedAvg's (2)."""
     weights = now.samples[now.orbits.trainers(orbit)]
     return weighted_mean([result.model for result in trained], weights, otherwise=start)
 
@@ -96,7 +96,7 @@ def hand_out(w: Vector, received: Vector, now: Now, orbits: Sequence[int]) -> No
 
 
 def average_at_ground(now: Now, trained: dict[int, Vector], w: Vector) -> Vector:
-    """Upload orbit models and average them by samples (`eq:fedavg_global`); w where there is none.
+    """Upload orbit models and average them by samples, FedAvg's (3); w where there is none.
 
     Where aggregations take several rounds, orbits whose result is still under way count with w, so
     that one that arrives alone does not replace what others have contributed. Samples of satellites

@@ -2,9 +2,9 @@
 
 The largest of `WIDTHS` that fits into all of these, where they are limited:
 
-    memory   4 bytes x (3 P(r) + activations(r) x batch): weights, gradient and momentum
-    time     E epochs of the P(r) / P part of the computing, within the median gap between contacts
-    link     one message up and one down, within the median contact
+    (1)  memory: 4 (3 P(r) + activations(r) batch) bytes, for weights, gradient and momentum
+    (2)  time:   E epochs at P(r) / P of the whole model's seconds, in the median gap of contacts
+    (3)  link:   one message up and one down, in the median contact
 
 The smallest if none fits. Without a second contact there is no gap, and time is no limit.
 """

@@ -1,8 +1,12 @@
 """APFL's coupled update of two models.
 
-Per batch, all from the values before it: w steps with its own gradient; v steps with alpha times
-the gradient g at the mixture alpha v + (1 - alpha) w; alpha moves against <g, v - w> and stays in
-[0, 1]. Clipping, decay and momentum are those of `sgd.py`, for each of the two models.
+Per batch, all from the values before it, with vbar = alpha v + (1 - alpha) w:
+
+    (1)  w steps with grad f(w)
+    (2)  v steps with alpha grad f(vbar)
+    (3)  alpha <- alpha - rate <grad f(vbar), v - w>, kept in [0, 1]
+
+A step is (2) and (3) of `sgd.py`, with a momentum for each of the two models.
 """
 
 import math

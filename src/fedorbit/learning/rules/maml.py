@@ -5,13 +5,14 @@ grad F_i(w) = (I - alpha H_i(w)) grad f_i(w - alpha grad f_i(w)), with H_i the H
 s of an epoch is D', the next one of the same epoch is D, and after the last comes the first; an
 epoch of one batch has it as both. Per step, C being the clip norm of the run:
 
-w~ = w - alpha clip(grad f(w; D), C)                         the look-ahead, no momentum or decay
-v = grad f(w~; D')
-first order (FO):    g = v
-Hessian-free (HF):   g = v - alpha |v| [grad f(w + r u; D) - grad f(w - r u; D)] / (2 r),  u = v/|v|
-g <- clip(g, C) + decay w;  m <- momentum m + g;  w <- w - rate m      the step of `sgd.py`, at w
+    (1)  x = w - alpha clip(grad f(w; D), C),  the look-ahead, without momentum or decay
+    (2)  v = grad f(x; D')
+    (3)  first order (FO):   g = v
+         Hessian-free (HF):  g = v - alpha |v| [grad f(w + r e; D) - grad f(w - r e; D)] / (2 r),
+                             e = v / |v|
+    (4)  the step of `sgd.py` with g, at w
 
-HF's difference of two raw gradients is 2 r H(w; D) u up to O(r^3), and exact where f is quadratic.
+HF's difference of two raw gradients is 2 r H(w; D) e up to O(r^3), and exact where f is quadratic.
 Its reach r is a length in the space of models and not a multiple of v: in single precision a
 difference over a short v would be rounding and nothing else. A v of zero leaves g = v.
 

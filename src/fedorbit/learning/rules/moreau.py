@@ -4,12 +4,12 @@ A client i has a personal model theta and a local model w_i of its own, the anch
 envelope of its loss is F_i(w) = min over theta of f_i(theta) + lambda/2 |theta - w|^2, and
 grad F_i(w) = lambda (w - theta(w)). Per batch D:
 
-K times (`repeats`):  g = grad f(theta; D) + lambda (theta - w_i);  g <- clip(g, C) + decay theta;
-                      m <- momentum m + g;  theta <- theta - rate m
-then:                 w_i <- w_i - eta_w lambda (w_i - theta) = w_i + kappa (theta - w_i)
+    (1)  K times:  g = clip(grad f(theta; D) + lambda (theta - w_i), C) + decay theta,
+                   m <- momentum m + g,  theta <- theta - rate m
+    (2)  then:     w_i <- w_i - eta_w lambda (w_i - theta) = w_i + kappa (theta - w_i)
 
-with lambda = `pull` and kappa = eta_w lambda = `follow`. theta begins at the job's start and is
-kept from batch to batch, as in the authors' code.
+with K = `repeats`, lambda = `pull` and kappa = eta_w lambda = `follow`. theta begins at the job's
+start and is kept from batch to batch, as in the authors' code.
 
 The whole sum is clipped. At a minimum it is zero, so that clipping leaves minima where they are;
 clipping grad f alone would bound |theta - w_i| by C / lambda. The weight decay is that of the run,

@@ -1,11 +1,14 @@
-"""LocalSGD (`eq:local_sgd`), with an anchor, a correction and a part.
+"""LocalSGD: mini-batch SGD with momentum, with an anchor, a correction and a part.
 
-Per step, with g the gradient of the mean loss of the batch:
-g <- g + pull (w - anchor) + correction; clipped to a global norm; weight decay added;
-m <- momentum m + g; w <- w - rate m. The momentum m starts at zero in every job.
+Each epoch shuffles the samples. Per batch D, with f the mean loss over it, and C the clip norm:
 
-The pull is the gradient of pull/2 |w - anchor|^2. Values outside the part keep their bits: no
-gradient, momentum or decay reaches them, and the norm is that of the part (`step.py`).
+    (1)  g = grad f(w; D) + pull (w - anchor) + correction
+    (2)  g <- clip(g, C) + decay w,  clip(g, C) = g min(1, C / |g|)
+    (3)  m <- momentum m + g,  w <- w - rate m
+
+The momentum m starts at zero in every job. The pull is the gradient of pull/2 |w - anchor|^2.
+Values outside the part keep their bits: no gradient, momentum or decay reaches them, and the norm
+is that of the part (`step.py`, which has Adam and AdamW instead of (3), too).
 """
 
 from dataclasses import dataclass, replace

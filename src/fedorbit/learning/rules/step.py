@@ -1,9 +1,9 @@
 """One step after the gradient: clip, decay, momentum, update; on a part of the model.
 
-SGD:    g <- clip(g, C) + decay w;  m <- momentum m + g;  w <- w - rate m
-Adam:   g as above;  m <- beta1 m + (1 - beta1) g;  v <- beta2 v + (1 - beta2) g^2;
-        w <- w - rate [m / (1 - beta1^t)] / (sqrt(v / (1 - beta2^t)) + epsilon)
-AdamW:  w <- (1 - rate decay) w, and Adam with g <- clip(g, C)
+    (1)  SGD:    g <- clip(g, C) + decay w,  m <- momentum m + g,  w <- w - rate m
+    (2)  Adam:   g as above,  m <- beta1 m + (1 - beta1) g,  v <- beta2 v + (1 - beta2) g^2,
+                 w <- w - rate [m / (1 - beta1^t)] / (sqrt(v / (1 - beta2^t)) + epsilon)
+    (3)  AdamW:  w <- (1 - rate decay) w, and Adam with g <- clip(g, C)
 
 beta1 is the momentum of the run. m, v and the count t start at zero in every job.
 
