@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fedorbit.config import Config, load_config
 from fedorbit.errors import FedOrbitError, RunError
+from fedorbit.extras import install_extra
 from fedorbit.progress import Progress
 from fedorbit.simulation import runs
 from fedorbit.simulation.classifier import Classifier
@@ -38,7 +39,7 @@ class RunResult(runs.RunResult):
             import pandas
         except ImportError as error:
             raise FedOrbitError(
-                f"pandas cannot be imported ({error}); pip install 'fedorbit[pandas]'"
+                f"pandas cannot be imported ({error}); {install_extra('pandas')}"
             ) from None
         return pandas.DataFrame(self.table())
 

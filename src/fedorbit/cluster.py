@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import ModuleType
 
 from fedorbit.errors import ClusterError, one_line
+from fedorbit.extras import install_extra
 from fedorbit.stopping import request_stop
 
 CONNECT_TIMEOUT_S = 5.0
@@ -54,9 +55,7 @@ def _import_ray() -> ModuleType:
     try:
         import ray
     except ImportError as error:
-        raise ClusterError(
-            f"Ray is not installed ({error}); pip install 'fedorbit[ray]'"
-        ) from error
+        raise ClusterError(f"Ray is not installed ({error}); {install_extra('ray')}") from error
     return ray
 
 

@@ -17,6 +17,7 @@ from fedorbit import __version__
 from fedorbit.data import catalog
 from fedorbit.data.cache import cache_root, downloads_root, prepared_names
 from fedorbit.errors import INSTALL_TORCH, DataError, one_line
+from fedorbit.extras import extras, install_extra
 from fedorbit.learning import kernel
 from fedorbit.machine import Machine, read_machine
 
@@ -27,8 +28,6 @@ KERNEL_FEATURES = ("avx2", "fma")
 LITTLE_MEMORY_BYTES = 2 << 30
 LITTLE_SPACE_BYTES = 1 << 30
 """EuroSAT, prepared, takes a third of this."""
-
-_REQUIREMENT = re.compile(r"([\w.-]+)(?!.*\[).*;.*extra == ['\"]([\w.-]+)['\"]")
 
 
 @dataclass(frozen=True)
@@ -197,28 +196,17 @@ def _software(torch_error: str) -> Iterator[Finding]:
 
         gpu = "CUDA: " + (torch.cuda.get_device_name() if torch.cuda.is_available() else "none")
         yield Finding(topic, "PyTorch", torch.__version__, f"{torch.__version__} ({gpu})")
-    for extra, packages in _extras().items():
+    for extra, requirements in extras().items():
+        packages = [re.split(r"[<>=!~]", requirement)[0] for requirement in requirements]
         missing = [package for package in packages if _version(package) is None]
         name = f"extra {extra}"
         if missing:
             text = f"not installed ({', '.join(missing)})"
-            remedy = f"if you want it: pip install 'fedorbit[{extra}]'"
+            remedy = f"if you want it: {install_extra(extra)}"
             yield Finding(topic, name, False, text, "absent", remedy)
         else:
             versions = (f"{package} {_version(package)}" for package in packages)
             yield Finding(topic, name, True, ", ".join(versions))
-
-
-def _extras() -> dict[str, list[str]]:
-    """Packages of each optional extra, as the installed fedorbit declares them."""
-    try:
-        requirements = importlib.metadata.requires("fedorbit") or []
-    except importlib.metadata.PackageNotFoundError:  # run from a checkout
-        return {}
-    extras: dict[str, list[str]] = {}
-    for package, extra in (m.groups() for m in map(_REQUIREMENT.match, requirements) if m):
-        extras.setdefault(extra, []).append(package)
-    return extras
 
 
 def _version(package: str) -> str | None:

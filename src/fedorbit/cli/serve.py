@@ -10,6 +10,7 @@ import typer
 from fedorbit.cli.options import AsJson
 from fedorbit.cli.output import complain, print_json, stdout
 from fedorbit.errors import ConfigError
+from fedorbit.extras import install_extra
 
 PORT = 8420
 
@@ -32,22 +33,21 @@ def serve(
     The page lists what is in the folder, follows runs while they train, compares those that you
     tick with the charts of [bold]fedorbit report[/bold], and shows a run on a globe with its
     satellites and links. It only reads: runs are not changed, and nothing is fetched from
-    elsewhere. Ctrl-C ends it. Needs the extra serve: pip install 'fedorbit\\[serve]'.
+    elsewhere. Ctrl-C ends it. It needs the extra serve: see [bold]fedorbit doctor[/bold].
 
     [bold]Examples[/bold]
 
-    fedorbit serve  [dim]what is in runs/, on http://127.0.0.1:8420/[/dim]
+    fedorbit serve  # what is in runs/, on http://127.0.0.1:8420/
 
-    fedorbit serve studies/paper --port 0 --json  [dim]the address for scripts, any free port[/dim]
+    fedorbit serve studies/paper --port 0 --json  # for scripts, on any free port
 
-    ssh -L 8420:localhost:8420 cluster fedorbit serve  [dim]of another machine[/dim]
+    ssh -L 8420:localhost:8420 cluster fedorbit serve  # on another machine
     """
     try:
         from fedorbit.serve.server import Listening
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"fedorbit serve needs {error.name}, which is not installed; "
-            "pip install 'fedorbit[serve]'"
+            f"fedorbit serve needs {error.name}, which is not installed; {install_extra('serve')}"
         ) from None
     from fedorbit.serve.catalog import Catalog
 

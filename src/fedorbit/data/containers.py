@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, cast
 
 from fedorbit.data.limits import Limits, read_exactly
 from fedorbit.errors import DataError
+from fedorbit.extras import install_extra
 from fedorbit.inputs import kind_of, open_regular
 
 ARCHIVES = ".zip, .tar, .tar.gz, .tgz or .rar"
@@ -206,8 +207,8 @@ def _open_rar(path: Path, limits: Limits) -> Iterator[Container]:
         import rarfile
     except ImportError as error:
         raise DataError(
-            f"{path} is a .rar archive, which needs the package rarfile; install fedorbit[rar] "
-            "or unpack the archive and give the folder"
+            f"{path} is a .rar archive, which needs the package rarfile; "
+            f"{install_extra('rar')}, or unpack the archive and give the folder"
         ) from error
 
     blocks: list[Any] = []

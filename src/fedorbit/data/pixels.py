@@ -24,6 +24,7 @@ from fedorbit.data import geotiff
 from fedorbit.data.containers import blame_file
 from fedorbit.data.limits import Limits
 from fedorbit.errors import DataError
+from fedorbit.extras import install_extra
 
 logging.getLogger("tifffile").setLevel(logging.CRITICAL)  # errors are raised, and named here
 
@@ -228,7 +229,7 @@ def _require_codec(page: Any, where: str) -> None:
     except KeyError as error:
         raise DataError(
             f"{where} is compressed by {page.compression.name}, which needs the package "
-            "imagecodecs; install fedorbit[tiff], or write the file uncompressed or deflated"
+            f"imagecodecs; {install_extra('tiff')}, or write the file uncompressed or deflated"
         ) from error
 
 

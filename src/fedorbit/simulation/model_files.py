@@ -21,6 +21,7 @@ from fedorbit.build import build_constellation
 from fedorbit.config import Config
 from fedorbit.documents import DocumentError, parse_json
 from fedorbit.errors import ModelError, RunError, one_line
+from fedorbit.extras import install_extra
 from fedorbit.files import replacing
 from fedorbit.inputs import require_regular
 from fedorbit.methods import Method, make_method
@@ -228,8 +229,8 @@ def _as_onnx(model: Classifier) -> bytes:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise ModelError(
-            f"ONNX files need packages that are not installed ({error}); pip install "
-            f"'fedorbit[onnx]', or write {SAFETENSORS}"
+            f"ONNX files need packages that are not installed ({error}); "
+            f"{install_extra('onnx')}, or write {SAFETENSORS}"
         ) from None
     shape, dtype = model.card.image_shape, getattr(torch, model.card.dtype)
     example = torch.zeros((2, *shape), dtype=dtype)

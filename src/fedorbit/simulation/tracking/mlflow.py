@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from fedorbit.documents import DocumentError, read_json
 from fedorbit.errors import TrackingError, one_line
+from fedorbit.extras import install_extra
 from fedorbit.files import replacing
 from fedorbit.locks import locked
 from fedorbit.simulation.records import Record
@@ -31,9 +32,7 @@ try:
     from mlflow.entities import Metric, Param, Run, RunTag
     from mlflow.exceptions import MlflowException
 except ImportError as error:
-    raise TrackingError(
-        f"MLflow cannot be imported ({error}); pip install 'fedorbit[mlflow]'"
-    ) from None
+    raise TrackingError(f"MLflow cannot be imported ({error}); {install_extra('mlflow')}") from None
 
 REMEMBERED = "mlflow.json"
 LAST_METRIC = "samples_trained"

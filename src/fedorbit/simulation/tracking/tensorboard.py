@@ -8,6 +8,7 @@ whatever was killed when; its first event makes a TensorBoard that is watching d
 from typing import Any
 
 from fedorbit.errors import TrackingError
+from fedorbit.extras import install_extra
 from fedorbit.simulation.records import Record
 from fedorbit.simulation.tracking.subject import Subject, headline_metrics, metrics
 
@@ -16,7 +17,7 @@ try:
     from torch.utils.tensorboard.summary import hparams
 except ImportError as error:
     raise TrackingError(
-        f"TensorBoard cannot be imported ({error}); pip install 'fedorbit[tensorboard]'"
+        f"TensorBoard cannot be imported ({error}); {install_extra('tensorboard')}"
     ) from None
 
 FOLDER = "tensorboard"

@@ -10,6 +10,7 @@ from typing import Any
 from fedorbit.config import Config
 from fedorbit.config.tracking import TrackingSection
 from fedorbit.errors import TrackingError, one_line
+from fedorbit.extras import install_extra
 from fedorbit.simulation.loop import RunProgress
 from fedorbit.simulation.records import Record
 from fedorbit.simulation.tracking.subject import Subject
@@ -24,7 +25,7 @@ def _require_packages(section: TrackingSection) -> None:
         if getattr(section, package) and find_spec(package) is None:
             raise TrackingError(
                 f"tracking.{package} needs a package that is not installed; "
-                f"pip install 'fedorbit[{package}]', or -o tracking.{package}=false"
+                f"{install_extra(package)}, or -o tracking.{package}=false"
             )
 
 

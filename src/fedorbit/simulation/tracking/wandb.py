@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from fedorbit.documents import DocumentError, read_json
 from fedorbit.errors import TrackingError
+from fedorbit.extras import install_extra
 from fedorbit.files import replacing
 from fedorbit.simulation.records import Record
 from fedorbit.simulation.schema import TRACKED_FILE
@@ -28,7 +29,7 @@ try:
     from wandb import Settings
 except ImportError as error:
     raise TrackingError(
-        f"Weights & Biases cannot be imported ({error}); pip install 'fedorbit[wandb]'"
+        f"Weights & Biases cannot be imported ({error}); {install_extra('wandb')}"
     ) from None
 
 REMEMBERED = "wandb.json"
