@@ -2,19 +2,24 @@
 
 import inspect
 import re
+import signal
 import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
+import typer
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from site_equations import escaped
+from typer.core import TyperArgument
 
+from fedorbit.cli import EXIT_INTERRUPTED
 from fedorbit.cli.app import LaterCommand
-from fedorbit.cli.commands import command_line
+from fedorbit.cli.commands import EXIT_BAD_INPUT, EXIT_BUG, command_line
+from fedorbit.cli.study import EXIT_FAILED_RUNS
 from fedorbit.config import Config
 
 BOUNDS = {Ge: "≥ {.ge}", Gt: "> {.gt}", Le: "≤ {.le}", Lt: "< {.lt}"}
@@ -132,13 +137,23 @@ def default(field: FieldInfo) -> str:
     return code(f'"{value}"' if isinstance(value, str) else value)
 
 
+EXIT_CODES = [
+    ["0", "done; also `serve` that a signal has ended"],
+    [str(EXIT_BUG), "internal error; of `doctor`: runs are not possible"],
+    [str(EXIT_BAD_INPUT), "bad input, in one sentence on standard error"],
+    [str(EXIT_FAILED_RUNS), "of `study run`: some runs have failed"],
+    [str(EXIT_INTERRUPTED), "stopped by Ctrl-C (SIGINT)"],
+    [str(128 + signal.SIGTERM), "stopped by SIGTERM"],
+]
+
+
 def commands() -> str:
     """Return the reference of all commands, from the commands themselves."""
     group = command_line()
     parts = [
         "# Command line",
-        "Every command has `--help` with examples, and `--json` for scripts. Exit codes: 0, "
-        "2 after bad input (one sentence on standard error), 130 after Ctrl-C.",
+        "Every command has `--help` with examples, and `--json` for scripts.",
+        table(["exit code", "meaning"], EXIT_CODES),
         "This page is generated from the commands.",
     ]
     for name, entry in group.commands.items():
@@ -150,23 +165,40 @@ def commands() -> str:
 def command_parts(name: str, command: Any) -> Iterator[str]:
     """Yield the parts of one command, and of those inside it."""
     yield f"## {name}"
-    text = re.sub(r"\[dim\]", "# ", command.help or "")
-    text = re.sub(r"\[/?(?:bold|dim)\]", "", text).replace("\\[", "[")
-    body, _, lines = re.sub(r"\n\nExamples?\n\n", "\0", text).partition("\0")
-    yield escaped(body)
-    if lines:
+    body, *examples = re.split(r"\n\n\[bold\]Examples?\[/bold\]\n\n", command.help)
+    yield escaped(plain(body))
+    for lines in map(plain, examples):
         yield "```sh\n" + lines.replace("\n\n", "\n") + "\n```"
-    rows = []
-    for parameter in command.params:
-        if parameter.name in ("help", "install_completion", "show_completion"):
-            continue
-        is_option = parameter.param_type_name == "option"
-        label = ", ".join(map(code, parameter.opts)) if is_option else code(parameter.name.upper())
-        given = parameter.default
-        shown = code(given) if given not in (None, False, (), []) and not callable(given) else ""
-        meaning = re.sub(r"\[/?(?:bold|dim)\]", "", getattr(parameter, "help", None) or "")
-        rows.append([label, "required" if parameter.required else shown, escaped(meaning)])
-    if rows:
+    context = typer.Context(command)
+    rows = [
+        [code(called(p, context)), default_of(p), escaped(plain(p.help))]
+        for p in command.get_params(context)
+        if p.name != "help"
+    ]
+    if any(row[1] for row in rows):
         yield table(["argument", "default", "meaning"], rows)
+    elif rows:
+        yield table(["argument", "meaning"], [[row[0], row[2]] for row in rows])
     for inner, below in getattr(command, "commands", {}).items():
         yield from command_parts(f"{name} {inner}", below)
+
+
+def plain(text: str | None) -> str:
+    """Return help without the markup of the terminal; what is bold there is code."""
+    return re.sub(r"\[/?bold\]", "`", text or "").replace("\\[", "[")
+
+
+def called(parameter: Any, context: typer.Context) -> str:
+    """Return a parameter as it is typed: an argument's name, or an option with its value."""
+    if isinstance(parameter, TyperArgument):
+        return parameter.display_name_raw + ("..." if parameter.nargs != 1 else "")
+    return f"{', '.join(parameter.opts)} {parameter.display_type_rich(context)}".strip()
+
+
+def default_of(parameter: Any) -> str:
+    """Return the default as `--help` shows it: a value as code, or what decides it as text."""
+    if parameter.required:
+        return "required"
+    if isinstance(parameter.show_default, str):
+        return escaped(parameter.show_default)
+    return "" if parameter.default in (None, False) else code(parameter.default)

@@ -1,8 +1,11 @@
 """Help, version and shell completion."""
 
 import json
+import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.core import TyperGroup
@@ -12,14 +15,21 @@ from fedorbit.cli.app import LaterCommand
 from fedorbit.cli.commands import command_line, execute
 
 
-def commands(group: TyperGroup, *path: str) -> Iterator[tuple[str, ...]]:
-    """Every command of the command line, as words."""
+def commands(group: TyperGroup, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command and group of the command line, with its words."""
     for name, later in group.commands.items():
         command = later.load() if isinstance(later, LaterCommand) else later
+        yield (*path, name), command
         if isinstance(command, TyperGroup):
             yield from commands(command, *path, name)
-        else:
-            yield *path, name
+
+
+ALL = dict(commands(command_line()))
+
+
+def examples(command: Any) -> list[str]:
+    """Lines below `Examples` in a command's help."""
+    return re.split(r"\[bold\]Examples?\[/bold\]", command.help)[1].strip().split("\n\n")
 
 
 def test_version_and_help(fedorbit) -> None:
@@ -27,23 +37,49 @@ def test_version_and_help(fedorbit) -> None:
     assert "fedorbit orbits" in fedorbit("--help").stdout
 
 
-@pytest.mark.parametrize("command", [*commands(command_line())], ids=" ".join)
-def test_every_command_has_json_and_examples_in_its_help(fedorbit, command) -> None:
-    text = fedorbit(*command, "--help").stdout
-    assert "--json" in text
-    assert f"fedorbit {' '.join(command)}" in text.partition("Example")[2]
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_every_command_has_json_and_examples_in_its_help(fedorbit, words) -> None:
+    text = fedorbit(*words, "--help").stdout
+    assert "--json" in text or isinstance(ALL[words], TyperGroup)
+    assert f"fedorbit {' '.join(words)}" in text.partition("Example")[2]
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_examples_are_whole_lines_that_a_shell_takes(words) -> None:
+    for line in examples(ALL[words]):
+        assert len(line) <= 78, line  # with a margin, 80
+        typed = shlex.split(re.split(r" (?:&&|\||>) ", line)[0], comments=True)
+        typed = typed[typed.index("fedorbit") + 1 :]
+        named = max((w for w in ALL if (*typed[: len(w)],) == w), key=len)
+        command = ALL[named]
+        parser = command.make_parser(command.context_class(command))
+        assert parser.parse_args(typed[len(named) :])[1] == [], line
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_help_shows_no_type_of_python(fedorbit, words) -> None:
+    text = fedorbit(*words, "--help").stdout
+    assert not re.search(r"<\w|\[str\]|\[Path\]|bool", text)
+
+
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        ("methods", "[OPTIONS] [NAME]..."),
+        ("report", "[OPTIONS] DIR..."),
+        ("predict", "[OPTIONS] {RUN|FILE} IMAGES..."),
+        ("study run", "[OPTIONS] STUDY"),
+        ("run", "[OPTIONS] [CONFIG]"),
+    ],
+)
+def test_usage(fedorbit, words: str, usage: str) -> None:
+    [line] = [x for x in fedorbit(*words.split(), "--help").stdout.splitlines() if "Usage" in x]
+    assert line.split("Usage: ")[1].strip() == f"fedorbit {words} {usage}"
 
 
 @pytest.mark.parametrize("later", command_line().commands.values(), ids=lambda later: later.name)
 def test_the_list_of_commands_has_the_first_paragraph_of_each(later: LaterCommand) -> None:
     assert later.help == later.load().help.partition("\n\n")[0]
-
-
-@pytest.mark.parametrize(
-    "command", ["--help", "data --help", "study --help", "study run --help", "run --help"]
-)
-def test_flags_show_no_type(fedorbit, command: str) -> None:
-    assert "bool" not in fedorbit(*command.split()).stdout
 
 
 @pytest.mark.parametrize("columns", [60, 200])

@@ -1,20 +1,22 @@
 """Typer, with help that flows: paragraphs of docstrings fill the terminal's width."""
 
 import inspect
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.main import get_group
 from typer.models import CommandFunctionType
 
 
 class FlowingHelp:
-    """Help that has no line breaks but those between paragraphs.
+    """Help that has no line breaks but those between paragraphs, and names values, not types.
 
-    Flags are shown without a value; Typer would show `<bool>` as their value.
+    Flags are shown without a value and arguments by their name alone; Typer would show `<bool>` and
+    `<list[Path]>`, and the usage as `{STUDY}` and `{DIR}...`.
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -23,12 +25,21 @@ class FlowingHelp:
         super().__init__(*arguments, **{**settings, "help": flowing})
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """As Click's, with flags shown without a value."""
+        """As Click's, with names of values instead of Python's types."""
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of the command
         for parameter in parameters:
-            if isinstance(parameter, TyperOption) and parameter.is_flag:
+            if isinstance(parameter, TyperArgument):
+                vars(parameter)["display_type_rich"] = lambda ctx: None
+            elif parameter.is_flag:
                 parameter.metavar = ""
+            elif parameter.metavar is None:  # choices
+                parameter.metavar = parameter.display_type(ctx).strip("<>")
         return parameters
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """As Click's, with required arguments as bare names."""
+        pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]
+        return [re.sub(r"^\{([^|]*)\}", r"\1", piece) for piece in pieces]
 
 
 class Command(FlowingHelp, TyperCommand):

@@ -39,12 +39,12 @@ app = App(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="[bold]First steps[/bold]\n\n"
-    "fedorbit orbits  [dim]a constellation, its contacts and links[/dim]\n"
-    "fedorbit data partition  [dim]deal synthetic images to its satellites[/dim]\n"
-    "fedorbit run  [dim]train three methods on them, in a minute or two[/dim]\n"
-    "fedorbit report runs/1  [dim]an HTML page of the run, to open in a browser[/dim]\n"
-    "fedorbit config show paper > my.toml  [dim]a file to change[/dim]\n"
-    "fedorbit doctor  [dim]check backend, hardware, extras and datasets[/dim]",
+    "fedorbit orbits  # a constellation, its contacts and links\n"
+    "fedorbit data partition  # deal synthetic images to its satellites\n"
+    "fedorbit run  # train three methods on them, in a minute or two\n"
+    "fedorbit report runs/1  # an HTML page of the run, to open in a browser\n"
+    "fedorbit config show paper > my.toml  # a file to change\n"
+    "fedorbit doctor  # check backend, hardware, extras and datasets",
 )
 COMMANDS = {
     "run": "Train a constellation and compare methods.",

@@ -8,7 +8,19 @@ from fedorbit.config.files import dumps, preset_names, preset_summary
 from fedorbit.config.inputs import anywhere
 from fedorbit.config.networks import networks, stations_of
 
-app = App(help="List presets; print settings.", no_args_is_help=True)
+app = App(
+    help="""List presets; print settings.
+
+    [bold]Examples[/bold]
+
+    fedorbit config list  # the presets
+
+    fedorbit config show paper > my.toml  # a file to change
+
+    fedorbit run my.toml
+    """,
+    no_args_is_help=True,
+)
 
 
 @app.command("list")

@@ -38,7 +38,21 @@ from fedorbit.data.statistics import band_statistics
 from fedorbit.data.stream import TEST, TRAIN, VALIDATION
 from fedorbit.errors import DataError
 
-app = App(help="Fetch, prepare and inspect images; deal them to satellites.", no_args_is_help=True)
+app = App(
+    help="""Fetch, prepare and inspect images; deal them to satellites.
+
+    [bold]Examples[/bold]
+
+    fedorbit data fetch eurosat && fedorbit data prepare eurosat
+
+    fedorbit data prepare folder --source my_images/ --name mine
+
+    fedorbit data list  # known sources, and prepared datasets
+
+    fedorbit data partition -o data.name=mine  # images of each satellite
+    """,
+    no_args_is_help=True,
+)
 
 
 def _complete_source(incomplete: str) -> list[str]:
@@ -175,12 +189,15 @@ def prepare(
         typer.Option(
             "--source",
             metavar="PATH",
-            help="Archive or folder of the source; default: the downloaded files.",
+            help="Archive or folder of the source.",
+            show_default="the downloaded files",
         ),
     ] = None,
     dataset_name: Annotated[
         str | None,
-        typer.Option("--name", metavar="NAME", help="Name of the result; default: the source's."),
+        typer.Option(
+            "--name", metavar="NAME", help="Name of the result.", show_default="the source's"
+        ),
     ] = None,
     size: Annotated[
         int | None,
@@ -198,7 +215,8 @@ def prepare(
             "--bands",
             metavar="BANDS",
             help="Bands to keep, in order: numbers from 1 (4,3,2), names (B04,B03,B02), or one of "
-            f"{', '.join(PRESETS)}; default: all.",
+            f"{', '.join(PRESETS)}.",
+            show_default="all",
         ),
     ] = None,
     sensor: Annotated[
@@ -211,7 +229,9 @@ def prepare(
     ] = None,
     layout: Annotated[
         Literal["hwc", "chw"] | None,
-        typer.Option("--layout", help="Channels of arrays, last or first; default: the shorter."),
+        typer.Option(
+            "--layout", help="Channels of arrays, last or first.", show_default="the shorter"
+        ),
     ] = None,
     classes: Annotated[
         str | None,
@@ -242,11 +262,11 @@ def prepare(
 
     fedorbit data prepare eurosat --source EuroSAT_RGB.zip
 
-    fedorbit data prepare eurosat --source EuroSAT_RGB.zip --size 32 --name eurosat-32
+    fedorbit data prepare eurosat --size 32 --name eurosat-32
 
     fedorbit data prepare folder --source my_images/ --name mine
 
-    fedorbit data prepare folder --source my_tifs/ --name mine --sensor sentinel-2 --bands rgb
+    fedorbit data prepare folder --source my_tifs/ --name mine --bands 4,3,2
 
     fedorbit data prepare eurosat-ms --bands so2sat --name eurosat-10
 

@@ -17,9 +17,9 @@ EXIT_CANNOT_RUN = 1
 def doctor(as_json: AsJson = False) -> None:
     """Check the installation: backend, hardware, extras, datasets.
 
-    [bold]ok[/bold] is as it should be, [bold]absent[/bold] is an option that is not installed,
-    [bold]notice[/bold] costs time or space, and a [bold]problem[/bold] makes runs impossible. Only
-    then the exit code is 1.
+    States: [bold]ok[/bold] as it should be, [bold]absent[/bold] an option that is not installed,
+    [bold]notice[/bold] costs time or space, [bold]problem[/bold] makes runs impossible. The exit
+    code is 1 if there is a problem.
 
     [bold]Examples[/bold]
 

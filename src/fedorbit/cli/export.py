@@ -34,7 +34,7 @@ def export(
 
     fedorbit export runs/1 -m fedorbit --orbit 2 --to forest.safetensors
 
-    fedorbit export runs/1 -m centralised --to everyone.onnx  [dim]one model for all[/dim]
+    fedorbit export runs/1 -m centralised --to everyone.onnx  # one model for all
     """
     from fedorbit.simulation.model_files import save_model
 

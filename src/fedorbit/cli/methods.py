@@ -12,7 +12,7 @@ from fedorbit.methods import METHODS, Method, find_method
 Names = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[NAME]...",
+        metavar="NAME",
         help="Methods whose parameters are shown; module:Class of your own, too.",
         autocompletion=complete_method,
     ),

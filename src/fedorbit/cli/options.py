@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,14 +23,17 @@ def _complete_config(incomplete: str) -> list[str]:
     return [name for name in preset_names() if name.startswith(incomplete)] + files
 
 
-_CONFIG = typer.Argument(
-    metavar="CONFIG",
-    help="A preset (see [bold]fedorbit config list[/bold]) or a TOML file.",
-    autocompletion=_complete_config,
-    show_default=True,
-)
-ConfigArgument = Annotated[str, _CONFIG]
-OptionalConfigArgument = Annotated[str | None, _CONFIG]
+def _config(show_default: bool | str) -> Any:
+    return typer.Argument(
+        metavar="CONFIG",
+        help="A preset (see [bold]fedorbit config list[/bold]) or a TOML file.",
+        autocompletion=_complete_config,
+        show_default=show_default,
+    )
+
+
+ConfigArgument = Annotated[str, _config(show_default=True)]
+OptionalConfigArgument = Annotated[str | None, _config(show_default=DEFAULT_CONFIG)]
 Overrides = Annotated[
     list[str] | None,
     typer.Option(
@@ -48,6 +51,7 @@ Methods = Annotated[
         "-m",
         metavar="NAME",
         help="Run this method (see [bold]fedorbit methods[/bold]); repeatable.",
+        show_default="those of CONFIG",
         autocompletion=complete_method,
     ),
 ]

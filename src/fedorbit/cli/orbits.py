@@ -100,7 +100,8 @@ def orbits(
             "--czml-hours",
             metavar="H",
             min=0.01,
-            help="Length of the CZML document; default: the schedule, or as much of it as fits.",
+            help="Length of the CZML document.",
+            show_default="the schedule, or as much of it as fits",
         ),
     ] = None,
     links: Annotated[
@@ -119,21 +120,21 @@ def orbits(
 
     fedorbit orbits
 
-    fedorbit orbits my.toml --out figures  [dim]also timeline, map, CSV and NPZ[/dim]
+    fedorbit orbits my.toml --out figures  # also timeline, map, CSV and NPZ
 
-    fedorbit orbits --plan plan.csv  [dim]a run takes it with -o schedule.plan=plan.csv[/dim]
+    fedorbit orbits --plan plan.csv  # for a run: -o schedule.plan=plan.csv
 
-    fedorbit orbits paper --links  [dim]which satellites see each other, and delays[/dim]
+    fedorbit orbits paper --links  # which satellites see each other, and delays
 
-    fedorbit orbits --czml fleet.czml  [dim]open it in Cesium[/dim]
+    fedorbit orbits --czml fleet.czml  # open it in Cesium
 
-    fedorbit orbits iridium-next-tle -o stations=ksat  [dim]see fedorbit config networks[/dim]
+    fedorbit orbits iridium-next-tle -o stations=ksat  # see config networks
 
     fedorbit orbits -o constellation.planes=12 -o stations.0.latitude_deg=69
 
-    fedorbit orbits -o constellation.kind=elements -o constellation.file=iridium.tle
+    fedorbit orbits -o constellation.kind=elements -o constellation.file=my.tle
 
-    fedorbit orbits -o link_rates.to_ground_mbps=0.02  [dim]rounds long enough[/dim]
+    fedorbit orbits -o link_rates.to_ground_mbps=0.02  # contacts long enough
     """
     if czml_file is not None:
         check_czml_name(czml_file)

@@ -26,7 +26,7 @@ def predict(
     ],
     images: Annotated[
         list[Path],
-        typer.Argument(metavar="IMAGES…", help="Pictures, .npy arrays, or folders of these."),
+        typer.Argument(metavar="IMAGES", help="Pictures, .npy arrays, or folders of these."),
     ],
     orbit: Orbit = None,
     satellite: Satellite = None,
@@ -47,7 +47,7 @@ def predict(
 
     fedorbit predict runs/1 -m fedorbit --orbit 2 scene.jpg
 
-    fedorbit predict forest.safetensors scenes --top 1 --json  [dim]all images of a folder[/dim]
+    fedorbit predict forest.safetensors scenes --top 1 --json  # a whole folder
     """
     from fedorbit.data.loose import StoredAs, batches, count_images, image_files
 

@@ -33,7 +33,7 @@ def report(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DIR…", help="Folders of runs or studies; all runs below are included."
+            metavar="DIR", help="Folders of runs or studies; all runs below are included."
         ),
     ],
     out: Annotated[
@@ -41,7 +41,8 @@ def report(
         typer.Option(
             "--out",
             metavar="FILE",
-            help=f"The page; default {PAGE} in DIR, or here if there are several.",
+            help="The page.",
+            show_default=f"{PAGE} in DIR, or in this folder if there are several",
         ),
     ] = None,
     figures: Annotated[
@@ -67,11 +68,11 @@ def report(
 
     [bold]Examples[/bold]
 
-    fedorbit report runs/1  [dim]writes runs/1/report.html[/dim]
+    fedorbit report runs/1  # writes runs/1/report.html
 
     fedorbit report runs/1 runs/2 --out both.html
 
-    fedorbit report studies/paper --figures figures  [dim]one column wide, ready for LaTeX[/dim]
+    fedorbit report studies/paper --figures figures  # one column wide, for LaTeX
     """
     comparison = compare(read_runs(folders, RichProgress()))
     page = write_page(out or _default_page(folders), comparison)

@@ -67,7 +67,9 @@ def run(
     method: Methods = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="The run's folder; default runs/1, runs/2 …"),
+        typer.Option(
+            "--out", metavar="DIR", help="The run's folder.", show_default="runs/1, runs/2 …"
+        ),
     ] = None,
     resume: Annotated[
         Path | None,
@@ -80,6 +82,7 @@ def run(
             "--engine",
             metavar="local|ray",
             help="Train with threads of this process, or on a Ray cluster.",
+            show_default="engine.kind of CONFIG",
         ),
     ] = None,
     ray_address: Annotated[
@@ -87,8 +90,8 @@ def run(
         typer.Option(
             "--ray-address",
             metavar="HOST:PORT",
-            help="The cluster; implies --engine ray. Default RAY_ADDRESS, else Ray is started on "
-            "this machine.",
+            help="The cluster; implies --engine ray.",
+            show_default="RAY_ADDRESS, else Ray is started on this machine",
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
@@ -97,24 +100,24 @@ def run(
 ) -> None:
     """Train a constellation and compare methods.
 
-    Without CONFIG, the quickstart is run. Ctrl-C stops a run and keeps a checkpoint; --resume
-    continues it to the same result. Settings of execution, such as threads, may differ then.
+    Ctrl-C stops a run and keeps a checkpoint; --resume continues it to the same result. Settings of
+    execution, such as threads, may differ then.
 
     [bold]Examples[/bold]
 
-    fedorbit run  [dim]the quickstart: synthetic images, three methods, a minute or two[/dim]
+    fedorbit run  # the quickstart: synthetic images, three methods
 
-    fedorbit run paper -m fedorbit -o partition.scheme=pathological --out runs/path
+    fedorbit run paper -m fedorbit -o partition.scheme=pathological --out runs/a
 
-    fedorbit run --resume runs/path -o engine.workers=1
+    fedorbit run --resume runs/a -o engine.workers=1
 
     fedorbit run paper -o run.links=causal -o methods.fedorbit.rho=0.9
 
-    fedorbit run --track tensorboard --out runs/seen  [dim]--resume takes it, too[/dim]
+    fedorbit run --track tensorboard --out runs/seen  # also with --resume
 
-    fedorbit run -o onboard.samples_per_s=50 -o onboard.deadline=true  [dim]slow satellites[/dim]
+    fedorbit run -o onboard.samples_per_s=50 -o onboard.deadline=true  # slow CPUs
 
-    fedorbit run paper --ray-address 10.0.0.1:6379  [dim]the same result, on a cluster[/dim]
+    fedorbit run paper --ray-address 10.0.0.1:6379  # same result, on a cluster
     """
     from fedorbit.simulation import runs  # PyTorch takes a second to import
 

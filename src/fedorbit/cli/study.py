@@ -46,7 +46,23 @@ if TYPE_CHECKING:  # PyTorch takes a second to import
     from fedorbit.studies import Study, StudyTable
     from fedorbit.studies.folders import RunState
 
-app = App(help="Run studies: grids of runs, and their tables.", no_args_is_help=True)
+app = App(
+    help="""Run studies: grids of runs, and their tables.
+
+    [bold]Examples[/bold]
+
+    fedorbit study list  # the shipped studies
+
+    fedorbit study run paper-eurosat --quick  # a stand-in, in minutes
+
+    fedorbit study status paper-eurosat --quick
+
+    fedorbit study table paper-eurosat --quick
+
+    fedorbit study show ablation > my-study.toml  # to start one of your own
+    """,
+    no_args_is_help=True,
+)
 
 EXIT_FAILED_RUNS = 3
 MANY_SEEDS = 10_000
@@ -81,13 +97,13 @@ def run(
 
     [bold]Examples[/bold]
 
-    fedorbit study run paper-eurosat --quick  [dim]a stand-in, in minutes[/dim]
+    fedorbit study run paper-eurosat --quick  # a stand-in, in minutes
 
     fedorbit study run paper-eurosat --seeds 0 -o partition=pathological
 
     fedorbit study run my-study.toml --out results --jobs 4
 
-    fedorbit study run ablation --reuse studies/paper-eurosat  [dim]which has FedOrbit's runs[/dim]
+    fedorbit study run ablation --reuse studies/paper-eurosat  # copy its runs
 
     fedorbit study run ablation --engine ray --ray-address head:6379 --cpus 2
     """

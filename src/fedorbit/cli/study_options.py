@@ -49,7 +49,7 @@ StudyArgument = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="The study's folder; default studies/NAME."),
+    typer.Option("--out", metavar="DIR", help="The study's folder.", show_default="studies/NAME"),
 ]
 Quick = Annotated[
     bool,
@@ -59,7 +59,9 @@ Quick = Annotated[
 ]
 Seeds = Annotated[
     str | None,
-    typer.Option("--seeds", metavar="LIST", help="Other seeds, such as 0,1,2 or 0-4."),
+    typer.Option(
+        "--seeds", metavar="LIST", help="Seeds, such as 0,1,2 or 0-4.", show_default="the study's"
+    ),
 ]
 Overrides = Annotated[
     list[str] | None,
@@ -79,7 +81,8 @@ Jobs = Annotated[
         "-j",
         min=1,
         metavar="N",
-        help="Runs at a time; default one per core, on a cluster as many as it has room for.",
+        help="Runs at a time.",
+        show_default="one per core; on a cluster, as many as fit",
     ),
 ]
 Engine = Annotated[
@@ -91,12 +94,15 @@ RayAddress = Annotated[
     typer.Option(
         "--ray-address",
         metavar="HOST:PORT",
-        help="The cluster; default RAY_ADDRESS, else Ray is started on this machine.",
+        help="The cluster.",
+        show_default="RAY_ADDRESS, else Ray is started on this machine",
     ),
 ]
 Cpus = Annotated[
     int | None,
-    typer.Option("--cpus", min=1, metavar="N", help="Cores and threads of a run; default 1."),
+    typer.Option(
+        "--cpus", min=1, metavar="N", help="Cores and threads of a run.", show_default="1"
+    ),
 ]
 Gpus = Annotated[
     float | None,
@@ -104,8 +110,9 @@ Gpus = Annotated[
         "--gpus",
         min=0,
         metavar="N",
-        help="GPUs reserved for a run, also a part of one; default 0. A run uses them if its "
-        "engine.device is cuda.",
+        help="GPUs reserved for a run, also a part of one. A run uses them if its engine.device "
+        "is cuda.",
+        show_default="0",
     ),
 ]
 Files = Annotated[
