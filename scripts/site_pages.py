@@ -48,7 +48,7 @@ SYMBOLS = (
     "function from a model, for some epochs, is the training that follows."
 )
 METHODS_FOLDER = "src/fedorbit/methods"
-"""Its docstrings are the catalogue: a link to it leads there."""
+"""Its docstrings are the catalogue: links to it and to its files lead there."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -92,8 +92,9 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
         path = (folder / name_of_page).resolve()
         if path.parent == ROOT and path.name in ROOT_PAGES:
             return f"[{text}]({up}{ROOT_PAGES[path.name]}{hash_sign}{place})"
-        if path == ROOT / METHODS_FOLDER:
-            return f"[{text}]({up}reference/methods.md)"
+        if ROOT / METHODS_FOLDER in (path, path.parent):
+            method = text.strip("`")
+            return f"[{text}]({up}reference/methods.md{f'#{method}' if method in METHODS else ''})"
         # Source code, records of runs and the like are not part of the site.
         is_source = re.match(r"(?:\.\./)*(?:src|tests|LICENSE|CITATION)", target)
         return text if is_source or (name_of_page and path.is_dir()) else found[0]
