@@ -22,7 +22,7 @@ from fedorbit.cli.commands import EXIT_BAD_INPUT, EXIT_BUG, command_line
 from fedorbit.cli.study import EXIT_FAILED_RUNS
 from fedorbit.config import Config
 
-BOUNDS = {Ge: "≥ {.ge}", Gt: "> {.gt}", Le: "≤ {.le}", Lt: "< {.lt}"}
+BOUNDS = {Ge: ("ge", "≥"), Gt: ("gt", ">"), Le: ("le", "≤"), Lt: ("lt", "<")}
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -92,8 +92,17 @@ def sections(annotation: Any) -> list[type[BaseModel]]:
 
 def kind(field: FieldInfo) -> str:
     """Return what a setting may be."""
-    bounds = [BOUNDS[type(m)].format(m) for m in field.metadata if type(m) in BOUNDS]
-    return ", ".join([words(field.annotation), *bounds])
+    bounds = [m for m in field.metadata if type(m) in BOUNDS]
+    return ", ".join([words(field.annotation), *map(bound, bounds)])
+
+
+def bound(limit: Any) -> str:
+    """Return a bound as it is read: `≤ 10,000`, and `< 2^63` for what 64 bits hold."""
+    name, sign = BOUNDS[type(limit)]
+    value = getattr(limit, name)
+    if value == 2**63 - 1:
+        return "< 2^63"
+    return f"{sign} {int(value) if value == int(value) else value:,}"
 
 
 def words(annotation: Any) -> str:
@@ -126,7 +135,9 @@ def default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    if value is None or value is PydanticUndefined or isinstance(value, BaseModel):
+    if isinstance(value, BaseModel):
+        return "below"
+    if value is None or value is PydanticUndefined:
         return "none"
     if isinstance(value, tuple) and any(isinstance(v, BaseModel) for v in value):
         return ", ".join(getattr(v, "name", "table") for v in value)

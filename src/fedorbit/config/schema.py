@@ -44,21 +44,23 @@ def spelled_out(values: Mapping[str, Any]) -> dict[str, Any]:
 class WalkerSection(Section):
     """A Walker pattern of circular orbits."""
 
-    kind: Literal["walker"] = "walker"
+    kind: Literal["walker"] = Field("walker", description="walker, or elements: from a file")
     planes: int = Field(5, ge=1, le=10_000, description="orbital planes, L")
     satellites_per_plane: int | tuple[int, ...] = Field(
         4, description="satellites per plane, N; or a list with one number for each plane"
     )
     phasing: float = Field(0.0, ge=0, description="Walker's F, below the number of planes")
     altitude_km: float = Field(550.0, ge=150, le=50_000, description="above a 6371 km sphere")
-    inclination_deg: float = Field(53.0, ge=0, le=180)
+    inclination_deg: float = Field(
+        53.0, ge=0, le=180, description="angle between the orbits and the equator"
+    )
     raan_spread_deg: float = Field(
         360.0,
         gt=0,
         le=360,
-        description="360: Walker delta, 180: star; divided by planes",
+        description="divided among the planes; 360: Walker delta, 180: star",
     )
-    raan_offset_deg: float = Field(0.0, ge=-360, le=360, description="node of plane 0")
+    raan_offset_deg: float = Field(0.0, ge=-360, le=360, description="ascending node of plane 0")
     argument_of_latitude_deg: float = Field(
         80.6, ge=-360, le=360, description="of satellite 0 at t = 0; the paper gives none"
     )
@@ -115,7 +117,7 @@ class WalkerSection(Section):
 class ElementsSection(Section):
     """Real satellites from a TLE or OMM file, grouped into orbits by plane."""
 
-    kind: Literal["elements"]
+    kind: Literal["elements"] = Field(description="elements, or walker: a Walker pattern")
     file: Path = Field(
         strict=False,
         description="TLE text, or OMM as CSV, XML or JSON; relative to this file, "
@@ -160,7 +162,9 @@ class ElementsSection(Section):
 class ScheduleSection(Section):
     """The rounds over which contacts are computed; tau_max is taken over all of them."""
 
-    rounds: int = Field(400, ge=1, le=10_000_000, description="horizon in rounds")
+    rounds: int = Field(
+        400, ge=1, le=10_000_000, description="rounds for which contacts are computed"
+    )
     round_s: float = Field(300.0, gt=0, le=86_400, description="seconds per round")
     start: datetime | None = Field(
         None,
@@ -191,12 +195,15 @@ class ScheduleSection(Section):
 class StationSection(Section):
     """A ground station or a platform: a server that is in contact with satellites."""
 
-    name: str = "station"
+    name: str = Field("station", description="as tables and maps show it")
     latitude_deg: float = Field(ge=-90, le=90, description="north of the equator")
     longitude_deg: float = Field(ge=-180, le=180, description="east of Greenwich")
-    altitude_km: float = Field(0.0, ge=-0.5, le=100)
+    altitude_km: float = Field(0.0, ge=-0.5, le=100, description="above sea level")
     min_elevation_deg: float = Field(
-        10.0, ge=-20, lt=90, description="the mask; negative where the horizon dips"
+        10.0,
+        ge=-20,
+        lt=90,
+        description="lowest elevation of a contact; negative where the horizon dips",
     )
     role: Role = Field("ground", description="ground, or platform: an aircraft or balloon")
 
@@ -220,9 +227,11 @@ class EventSection(Section):
     kind: Literal["leave", "join"] = Field(
         description="leave or join; away from the start where the first event is a join"
     )
-    orbit: int | None = Field(None, ge=0, description="index of an orbit, or")
+    orbit: int | None = Field(
+        None, ge=0, description="number of the orbit, from 0; either this or satellite"
+    )
     satellite: int | None = Field(
-        None, ge=0, description="index of a satellite, counted over all orbits"
+        None, ge=0, description="number of the satellite, from 0, counted over all orbits"
     )
 
     @model_validator(mode="after")
@@ -310,23 +319,29 @@ class ModelSection(Section):
 class TrainingSection(Section):
     """Local training, shared by all methods."""
 
-    epochs: int = Field(5, ge=1, le=1000, description="E_base")
+    epochs: int = Field(5, ge=1, le=1000, description="local epochs of a round, E_base")
     intra_rounds: int = Field(
         1, ge=1, le=100, description="intra-orbit rounds of the baselines; the paper gives none"
     )
-    batch: int = Field(64, ge=1, le=100_000, description="the last, shorter one is kept")
-    rate: float = Field(0.01, gt=0, le=100, description="eta_0")
-    rate_decay: float = Field(0.998, gt=0, le=1, description="gamma, per round")
+    batch: int = Field(
+        64, ge=1, le=100_000, description="images per step; the last, shorter batch is kept"
+    )
+    rate: float = Field(0.01, gt=0, le=100, description="learning rate of the first round, eta_0")
+    rate_decay: float = Field(0.998, gt=0, le=1, description="factor of the rate per round, gamma")
     optimiser: Literal["sgd", "adam", "adamw"] = Field(
         "sgd", description="adam and adamw by PyTorch alone; state starts at zero in every call"
     )
     momentum: float = Field(
-        0.9, ge=0, lt=1, description="beta_1 of adam; starts at zero in every call"
+        0.9, ge=0, lt=1, description="of sgd; beta_1 of adam; starts at zero in every call"
     )
     beta2: float = Field(0.999, ge=0, lt=1, description="of adam and adamw")
     epsilon: float = Field(1e-8, gt=0, le=1, description="of adam and adamw")
-    weight_decay: float = Field(5e-4, ge=0, le=1)
-    clip_norm: float = Field(1.0, ge=0, description="of the whole gradient; 0: no clipping")
+    weight_decay: float = Field(
+        5e-4, ge=0, le=1, description="times the weights, added to the gradient; decoupled in adamw"
+    )
+    clip_norm: float = Field(
+        1.0, ge=0, description="largest norm of the whole gradient; 0: no clipping"
+    )
     augment: tuple[Literal["orientations", "shifts"], ...] = Field(
         (),
         strict=False,
@@ -340,7 +355,10 @@ class TrainingSection(Section):
         "orbit's or satellite's where the model is used",
     )
     orbit_momentum: float = Field(
-        0.0, ge=0, lt=1, description="of orbits, from one intra-orbit round to the next"
+        0.0,
+        ge=0,
+        lt=1,
+        description="momentum of an orbit's model between intra-orbit rounds; 0: none",
     )
     running_mean: float = Field(
         0.0, ge=0, lt=1, description="decay of the running mean of models that is used; 0: the last"
@@ -356,13 +374,17 @@ class RunSection(Section):
         strict=False,
         description="one or several; see `fedorbit methods`, or module:Class of your own",
     )
-    rounds: int = Field(200, ge=1, le=10_000_000, description="T, at most schedule.rounds")
+    rounds: int = Field(
+        200, ge=1, le=10_000_000, description="rounds of training, T; at most schedule.rounds"
+    )
     links: Literal["ideal", "causal", "physical"] = Field(
         "ideal",
         description="ideal: as the paper's algorithm; causal: no model moves without a contact; "
         "physical: satellites of an orbit need links too, see network.isl",
     )
-    evaluate_every: int = Field(1, ge=1, le=10_000_000, description="rounds")
+    evaluate_every: int = Field(
+        1, ge=1, le=10_000_000, description="rounds from one evaluation to the next"
+    )
     confusion_every: int | None = Field(
         None,
         ge=1,
@@ -399,7 +421,9 @@ class EngineSection(Section):
     workers: int = Field(
         0, ge=0, le=1024, description="jobs at a time; 0: one per core, of all nodes with ray"
     )
-    checkpoint_every: int = Field(10, ge=1, le=10_000_000, description="rounds")
+    checkpoint_every: int = Field(
+        10, ge=1, le=10_000_000, description="rounds from one checkpoint to the next"
+    )
     ray_address: str | None = Field(
         None,
         description="HOST:PORT of the cluster; else RAY_ADDRESS, else Ray starts on this machine",

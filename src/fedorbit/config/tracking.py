@@ -9,13 +9,13 @@ from fedorbit.config.section import Section
 
 
 class TrackingSection(Section):
-    """Trackers that log a run while it continues; nothing here changes a result."""
+    """Trackers that log a run while it trains; nothing here changes a result."""
 
     tensorboard: bool = Field(False, description="event files in the run's folder")
     mlflow: bool = Field(False, description="an MLflow run per method")
     mlflow_experiment: str = Field("fedorbit", min_length=1, description="created if missing")
     mlflow_uri: str | None = Field(
-        None, description="default MLFLOW_TRACKING_URI, or else what MLflow takes"
+        None, description="default MLFLOW_TRACKING_URI, else MLflow's own default"
     )
 
     wandb: bool = Field(False, description="a Weights & Biases run per method")
