@@ -153,7 +153,7 @@ def test_not_prepared_names_both_remedies():
         catalog.open_dataset("eurosat")
     for part in (
         "'eurosat' is not prepared",
-        "`fedorbit data fetch eurosat`",
+        "`fedorbit data fetch eurosat && fedorbit data prepare eurosat`",
         "`fedorbit data prepare eurosat --source PATH`",
         "prepared so far: other",
     ):

@@ -131,8 +131,8 @@ def open_dataset(name: str) -> Dataset:
     prepared = cache.prepared_names()
     if name in SOURCES and SOURCES[name].downloads:
         remedy = (
-            f"run `fedorbit data fetch {name}` to download it or `fedorbit data prepare {name} "
-            "--source PATH` if you have its files"
+            f"run `fedorbit data fetch {name} && fedorbit data prepare {name}` to download it, or "
+            f"`fedorbit data prepare {name} --source PATH` if you have its files"
         )
     else:
         near = closest(name, [*prepared, *SOURCES])
