@@ -29,14 +29,22 @@ def test_tables_are_those_of_the_records(study: Path, tmp_path: Path) -> None:
     assert differing_tables(study, tmp_path) == []
 
 
+def rows_of(table: Path) -> list[list[str]]:
+    """Return the cells of the rows that have numbers, without columns that have none."""
+    lines = [line for line in table.read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
+    rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in lines[2:]]
+    rows = [row for row in rows if any(row[1:])]
+    known = [any(cell not in ("", "–") for cell in column) for column in zip(*rows, strict=True)]
+    return [[cell for cell, shown in zip(row, known, strict=True) if shown] for row in rows]
+
+
 @pytest.mark.parametrize("study", [s for s in STUDIES if s.parent == RESULTS], ids=named)
 def test_a_page_has_every_number_of_its_table(study: Path) -> None:
     """Row by row, or as "accuracy / spread"."""
     page = (study / "README.md").read_text(encoding="utf-8")
-    rows = (study / "table.md").read_text(encoding="utf-8").splitlines()[2:]
-    for row in filter(lambda line: line.startswith("|"), rows[2:]):
-        both = " / ".join(row.replace("*", "").strip("| ").split(" | ")[1:])
-        assert row in page or both in page, row
+    for row in rows_of(study / "table.md"):
+        both = " / ".join(row[1:]).replace("*", "")
+        assert f"| {' | '.join(row)} |" in page or both in page, row
 
 
 def test_pages_show_the_pictures_that_are_kept() -> None:
@@ -69,13 +77,20 @@ def test_results_are_built_unless_a_table_was_edited(tmp_path: Path) -> None:
     committed, to = tmp_path / "results" / "tiny", tmp_path / "built"
     export(study, tmp_path / "out", committed)
     (committed / "README.md").write_text("![curves](accuracy.png)\n")
+    listed = '["tiny/accuracy.png"]\nfigure = "accuracy"\nruns = "*"\n'
+    (committed.parent / "figures.toml").write_text(listed + 'series = {Alone = "*_local"}\n')
     script = ROOT / "scripts" / "build_results.py"
     command = [sys.executable, script, "--results", committed.parent, "--to", to, "--pictures"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert str(to) in done.stdout.splitlines()[-1]
     assert "<html" in (to / "tiny" / "report.html").read_text(encoding="utf-8")
-    drawn = to / "tiny" / "figures" / "accuracy.png"
+    assert (to / "tiny" / "figures" / "accuracy.pdf").is_file()
+    drawn = to / "tiny" / "accuracy.png"
     assert 0 < (committed / "accuracy.png").stat().st_size < drawn.stat().st_size
+
+    (committed / "README.md").write_text("![curves](accuracy.png) ![other](other.png)\n")
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1 and "tiny/other.png" in refused.stderr.splitlines()[-1]
 
     table = (committed / "table.md").read_text(encoding="utf-8")
     edited = re.sub(r"\| Local \| \d", "| Local | 9", table)

@@ -15,7 +15,7 @@ def test_a_page_and_figures_of_a_real_run(fedorbit, tmp_path: Path) -> None:
     document = json.loads(done.stdout)
     assert document["page"] == "run/report.html" and document["notes"] == []
     assert (tmp_path / "run" / "report.html").stat().st_size == document["bytes"]
-    assert len(document["figures"]) == 36
+    assert len(document["figures"]) == 39
     assert all((tmp_path / figure).is_file() for figure in document["figures"])
     [setting] = document["settings"]
     for row in setting["methods"]:

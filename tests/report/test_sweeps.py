@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -139,16 +140,23 @@ def test_many_values_and_many_sweeps(tmp_path: Path) -> None:
     assert "4 more combinations of parameters are left out." in page
 
 
-def test_the_figure_has_a_panel_per_parameter(tmp_path: Path) -> None:
+def test_the_figure_has_panels_of_accuracy_and_spread_per_parameter(tmp_path: Path) -> None:
     comparison = compared(write_sweep(tmp_path, seeds=(0, 1)))
-    figure = paper_figures.parameters(comparison.settings[0], comparison.labels)
+    setting, labels = comparison.settings[0], comparison.labels
+    figure = paper_figures.parameters(setting, labels)
     assert figure is not None
-    drawn, empty = figure.axes
-    assert drawn.get_xlabel() == "fedorbit, kappa"
-    assert [label.get_text() for label in drawn.get_xticklabels()] == ["0", "0.5", "2"]
-    assert not empty.axison
-    lines = [line for line in drawn.get_lines() if len(line.get_xdata()) == 3]
-    np.testing.assert_allclose(lines[0].get_ydata(), [60.5, 64.5, 62.5])
+    accuracy, spread = figure.axes
+    assert spread.get_xlabel() == "FedOrbit, kappa"
+    assert [label.get_text() for label in spread.get_xticklabels()] == ["0", "0.5", "2"]
+    assert (accuracy.get_ylabel(), spread.get_ylabel()) == ("accuracy (%)", "spread (points)")
+    [points] = accuracy.containers
+    assert list(points.lines[0].get_ydata()) == [60.5, 64.5, 62.5]
+    bars = np.array(points.lines[2][0].get_segments())[:, :, 1]
+    np.testing.assert_allclose(np.diff(bars).ravel(), 2 * 2**-0.5)  # of seeds that differ by 1
+    assert [64.5, 64.5] in [list(line.get_ydata()) for line in accuracy.get_lines()]  # default
+    [other] = (replace(sweep, name="other") for sweep in sweeps(setting))
+    figure = paper_figures.parameters(setting, labels, found=[other] * 3)
+    assert [axes.axison for axes in figure.axes] == [True] * 4 + [True, False] * 2
     (tmp_path / "study.toml").unlink()
     comparison = compared(tmp_path)
     assert paper_figures.parameters(comparison.settings[0], comparison.labels) is None

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fedorbit.report import style
+from fedorbit.report.paper_panels import COLUMN_IN, printed
 from fedorbit.simulation.confusion import balanced_accuracy
 
-WIDTH_IN = 3.4
 MAX_CELL_TEXTS = 225
 MAX_NAMES, MAX_NUMBERS = 45, 20
 NAME_CHARACTERS = 24
@@ -20,7 +20,7 @@ NAME_CHARACTERS = 24
 @style.paper
 def confusion_figure(matrices: Mapping[str, NDArray[np.int64]], classes: Sequence[str]) -> Figure:
     """Draw a panel for each matrix: shares of the samples of each true class, in percent."""
-    figure = style.new_figure(WIDTH_IN, 0.2 + 2.3 * len(matrices))
+    figure = style.new_figure(COLUMN_IN, 0.2 + 2.3 * len(matrices))
     panels = figure.subplots(len(matrices), 1, squeeze=False)[:, 0]
     places = range(len(classes))
     for axes, (label, counts) in zip(panels, matrices.items(), strict=True):
@@ -45,6 +45,6 @@ def confusion_figure(matrices: Mapping[str, NDArray[np.int64]], classes: Sequenc
             axes.set_xticks(places)
         mean = balanced_accuracy(counts)
         told = "" if mean is None else f", balanced accuracy {mean:.1f} %"
-        axes.set_title(f"{label}{told}", loc="left")
+        axes.set_title(f"{printed(label)}{told}", loc="left")
         axes.set(xlabel="predicted class", ylabel="true class")
     return figure

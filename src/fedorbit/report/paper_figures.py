@@ -1,13 +1,13 @@
-"""Figures for papers: one column wide, legible without colour, the same bytes every time."""
+"""Figures for papers: one column wide, legible without colour, the same bytes every time.
 
-import math
+Bands and bars of errors are one standard deviation over seeds, as in tables.
+"""
+
 import re
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
@@ -24,29 +24,33 @@ from fedorbit.report.curves import (
     per_round,
     visible_windows,
 )
+from fedorbit.report.final_figures import final, parameters
 from fedorbit.report.noted import highest, noted_curve, noting
 from fedorbit.report.orbit_figures import land_rings
+from fedorbit.report.paper_panels import (
+    COLUMN_IN,
+    MARKERS,
+    TICK_CHARACTERS,
+    in_lines,
+    legend_below,
+    line,
+    over_seeds,
+    plain_frame,
+    printed,
+)
 from fedorbit.report.replicates import Comparison, Setting
-from fedorbit.report.statistics import Curve, evenly
-from fedorbit.report.sweeps import FINAL_FIGURES, MOST_SWEEPS, sweeps
+from fedorbit.report.statistics import Curve
+from fedorbit.report.sweeps import FINAL_FIGURES
 from fedorbit.results.estimates import estimate
 
-COLUMN_IN = 3.4
 FORMATS = ("pdf", "svg", "png")
 DPI = 300
-LEGEND_ROW_IN = 0.17
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")  # more than there are colours
-LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 HATCHES = ("", "////", "....", "xxxx", "----")
-TICK_CHARACTERS, LINE_CHARACTERS = 24, 56
-"""The longest label beside an axis, and the longest line in a column."""
 MANY_ORBITS = 10
 MANY_SERIES = 12
 """Most series with a panel each: more would take more than two pages."""
 MANY_MATRICES = 4
 """Most matrices of classes in a figure; a page has more."""
-TICKS = 6
-"""Values below an axis that is half a column wide."""
 MAX_CELL_TEXTS = 64
 
 
@@ -80,35 +84,43 @@ def write_figures(
 
 
 @style.paper
-def accuracy(setting: Setting, labels: list[str], full_scale: bool = False) -> Figure:
+def accuracy(
+    setting: Setting, labels: list[str], full_scale: bool = False, width_in: float = COLUMN_IN
+) -> Figure:
     """Draw the mean accuracy over orbits per round, with bands over seeds."""
-    return _over_rounds(setting, labels, "accuracy", "accuracy (%)", full_scale)
+    return _curves(setting, labels, "round", full_scale, width_in)
 
 
 @style.paper
-def spread(setting: Setting, labels: list[str], full_scale: bool = False) -> Figure:
+def spread(
+    setting: Setting, labels: list[str], full_scale: bool = False, width_in: float = COLUMN_IN
+) -> Figure:
     """Draw best minus worst orbit per round."""
-    return _over_rounds(setting, labels, "spread", "spread (points)", full_scale)
+    return _curves(setting, labels, "round", full_scale, width_in, "spread")
 
 
 @style.paper
-def accuracy_hours(setting: Setting, labels: list[str], full_scale: bool = False) -> Figure:
+def accuracy_hours(
+    setting: Setting, labels: list[str], full_scale: bool = False, width_in: float = COLUMN_IN
+) -> Figure:
     """Draw accuracy against simulated time."""
-    return _over_cost(setting, labels, ["hours"], 1.0, "time (h)", full_scale)
+    return _curves(setting, labels, "simulated time (h)", full_scale, width_in)
 
 
 @style.paper
-def accuracy_samples(setting: Setting, labels: list[str], full_scale: bool = False) -> Figure:
+def accuracy_samples(
+    setting: Setting, labels: list[str], full_scale: bool = False, width_in: float = COLUMN_IN
+) -> Figure:
     """Draw accuracy against samples trained."""
-    cost = ["samples_trained"]
-    return _over_cost(setting, labels, cost, 1e6, "samples trained (millions)", full_scale)
+    return _curves(setting, labels, "samples trained (millions)", full_scale, width_in)
 
 
 @style.paper
-def accuracy_bytes(setting: Setting, labels: list[str], full_scale: bool = False) -> Figure:
+def accuracy_bytes(
+    setting: Setting, labels: list[str], full_scale: bool = False, width_in: float = COLUMN_IN
+) -> Figure:
     """Draw accuracy against bytes over ground-station links."""
-    cost = ["to_ground_bytes", "from_ground_bytes"]
-    return _over_cost(setting, labels, cost, 1e6, "ground-station traffic (MB)", full_scale)
+    return _curves(setting, labels, "ground-station traffic (MB)", full_scale, width_in)
 
 
 @style.paper
@@ -141,7 +153,7 @@ def orbits(setting: Setting, labels: list[str], full_scale: bool = False) -> Fig
         rounds, rows = orbit_accuracies(series)
         if len(rows) <= MANY_ORBITS:
             for orbit, row in enumerate(rows):
-                _line(axes, orbit, f"orbit {orbit}", Curve(rounds, row, np.full(len(row), np.nan)))
+                line(axes, orbit, f"orbit {orbit}", Curve(rounds, row, np.full(len(row), np.nan)))
             axes.set_ylabel("accuracy (%)")
             style.percent_axis(axes, full_scale)
         else:
@@ -151,10 +163,10 @@ def orbits(setting: Setting, labels: list[str], full_scale: bool = False) -> Fig
             )  # fmt: skip
             figure.colorbar(image, ax=axes, label="accuracy (%)")
             axes.set_ylabel("orbit")
-        axes.set_title(_in_lines(series.label), loc="left")
+        axes.set_title(in_lines(printed(series.label)), loc="left")
     panels[-1].set_xlabel("round")
     if len(rows) <= MANY_ORBITS:
-        _legend_below(figure, panels[0])
+        legend_below(figure, panels[0])
     return figure
 
 
@@ -173,7 +185,7 @@ def contacts(setting: Setting, labels: list[str]) -> Figure | None:
     axes.set(xlabel="round", ylabel="orbit")
     if len(windows) <= 12:
         axes.set_yticks(range(len(windows)))
-    _plain_frame(axes)
+    plain_frame(axes)
     return figure
 
 
@@ -254,49 +266,13 @@ def similarity(setting: Setting, labels: list[str]) -> Figure | None:
 
 
 @style.paper
-def parameters(setting: Setting, labels: list[str], full_scale: bool = False) -> Figure | None:
-    """Draw final accuracy and spread over the values of every parameter that was varied."""
-    found = sweeps(setting)[:MOST_SWEEPS]
-    if not found:
-        return None
-    rows = math.ceil(len(found) / 2)
-    figure = style.new_figure(COLUMN_IN, 0.45 + 1.25 * rows)
-    panels = figure.subplots(rows, 2, sharey=True, squeeze=False).ravel()
-    for axes, sweep in zip(panels, found, strict=False):
-        for number, (key, name) in enumerate(FINAL_FIGURES.items()):
-            line = sweep.curve(key)
-            colour, known = style.colour(number), np.isfinite(line.half)
-            axes.plot(
-                line.x, line.mean, color=colour, linestyle=LINES[number], linewidth=1.0,
-                marker=MARKERS[number], markersize=3, label=name,
-            )  # fmt: skip
-            axes.errorbar(
-                line.x[known], line.mean[known], line.half[known], fmt="none", ecolor=colour,
-                elinewidth=0.6, capsize=1.5,
-            )  # fmt: skip
-        default = sweep.default_mean("accuracy")
-        if default is not None:
-            ends, name = (0, len(sweep.values) - 1), "accuracy with the default (%)"
-            axes.plot(ends, (default, default), "k:", linewidth=0.8, label=name)
-        axes.set_xlabel(textwrap.fill(sweep.name, TICK_CHARACTERS))
-        shown = evenly(len(sweep.values), TICKS)
-        axes.set_xticks(shown, [f"{sweep.values[i]:.4g}" for i in shown])
-        _plain_frame(axes)
-    style.percent_axis(panels[0], full_scale)  # all share it
-    for axes in panels[len(found) :]:
-        axes.set_axis_off()
-    most_lines = max(panels[: len(found)], key=lambda axes: len(axes.get_lines()))
-    _legend_below(figure, most_lines)
-    return figure
-
-
-@style.paper
 def traffic(setting: Setting, labels: list[str]) -> Figure:
     """Draw the bytes that each series moved, by kind of link."""
     shown = begun(setting)
     figure = style.new_figure(COLUMN_IN, 0.3 + len(TRAFFIC) * (0.35 + 0.16 * len(shown)))
     panels = figure.subplots(len(TRAFFIC), 1)
-    are_long = max(len(series.label) for series in shown) > TICK_CHARACTERS
+    names = [printed(series.label) for series in shown]
+    are_long = max(map(len, names)) > TICK_CHARACTERS
     for axes, (key, name) in zip(panels, TRAFFIC.items(), strict=True):
         for place, series in enumerate(shown):
             spent = [r.figures.get(key) for r in series.replicates if r.records]
@@ -306,12 +282,13 @@ def traffic(setting: Setting, labels: list[str]) -> Figure:
                 hatch=HATCHES[number % len(HATCHES)], edgecolor="white", linewidth=0.4,
                 label=series.label,
             )  # fmt: skip
-        axes.set_yticks(range(len(shown)), ["" if are_long else s.label for s in shown])
+        axes.set_yticks(range(len(shown)), [""] * len(shown) if are_long else names)
         axes.invert_yaxis()
+        axes.set_xlim(left=0)
         axes.set_title(f"{name} (MB)", loc="left")
-        _plain_frame(axes)
+        plain_frame(axes)
     if are_long:
-        _legend_below(figure, panels[0])
+        legend_below(figure, panels[0])
     return figure
 
 
@@ -325,6 +302,7 @@ def confusion(setting: Setting, labels: list[str]) -> Figure | None:
 
 
 FIGURES: dict[str, Callable[..., Figure | None]] = {
+    "final": final,
     "parameters": parameters,
     "accuracy": accuracy,
     "spread": spread,
@@ -343,54 +321,51 @@ FIGURES: dict[str, Callable[..., Figure | None]] = {
     "traffic": traffic,
 }
 OF_PERCENT = {
-    "parameters", "accuracy", "spread", "accuracy-hours", "accuracy-samples", "accuracy-bytes",
-    "orbits",
+    "final", "parameters", "accuracy", "spread", "accuracy-hours", "accuracy-samples",
+    "accuracy-bytes", "orbits",
 }  # fmt: skip
 """Figures with an axis of percentages, which `full_scale` changes."""
 
 
-def _over_rounds(
-    setting: Setting, labels: list[str], key: str, name: str, full_scale: bool
-) -> Figure:
-    figure = style.new_figure(COLUMN_IN, 2.3)
-    axes = figure.subplots()
-    windows = visible_windows(setting) or []
-    for begin, end in sorted({(begin, end) for row in windows for begin, end in row}):
-        axes.axvspan(begin - 0.5, end - 0.5, color=style.GRID, alpha=0.25, linewidth=0)
-    for series in begun(setting):
-        _line(axes, labels.index(series.label), series.label, per_round(series, key))
-    axes.set(xlabel="round", ylabel=name, xlim=(0, setting.run.rounds))
-    style.percent_axis(axes, full_scale)
-    _plain_frame(axes)
-    _legend_below(figure, axes)
-    return figure
+X_AXES: dict[str, tuple[list[str], float]] = {
+    "round": (["round"], 1.0),
+    "simulated time (h)": (["hours"], 1.0),
+    "samples trained (millions)": (["samples_trained"], 1e6),
+    "ground-station traffic (MB)": (["to_ground_bytes", "from_ground_bytes"], 1e6),
+}
+"""Figures of a record whose sum is an axis of curves, and its unit."""
 
 
-def _over_cost(
+def _curves(
     setting: Setting,
     labels: list[str],
-    cost: list[str],
-    unit: float,
-    name: str,
+    x: str,
     full_scale: bool,
+    width_in: float,
+    key: str = "accuracy",
 ) -> Figure:
-    figure = style.new_figure(COLUMN_IN, 2.3)
+    figure = style.new_figure(width_in, 0.5 + 0.5 * width_in)
     axes = figure.subplots()
+    cost, unit = X_AXES[x]
     for series in begun(setting):
-        full = against(series, "accuracy", cost)
-        scaled = Curve(full.x / unit, full.mean, full.half)
-        _line(axes, labels.index(series.label), series.label, scaled)
-    axes.set(xlabel=name, ylabel="accuracy (%)")
+        full = against(series, key, cost)
+        half = over_seeds(series, lambda one: per_round(one, key)).half
+        curve = Curve(full.x / unit, full.mean, half)
+        line(axes, labels.index(series.label), series.label, curve)
+    axes.set(xlabel=x, ylabel=FINAL_FIGURES[key])
+    axes.margins(x=0.01)
     axes.set_xlim(left=0)
     style.percent_axis(axes, full_scale)
-    _plain_frame(axes)
-    _legend_below(figure, axes)
+    plain_frame(axes)
+    legend_below(figure, axes)
     return figure
 
 
 def _noted(setting: Setting, labels: list[str], name: str, axis: str) -> Figure | None:
+    round_s = setting.run.round_s
     curves = {
-        s.label: in_hours(noted_curve(s, name), setting.run.round_s) for s in noting(setting, name)
+        s.label: in_hours(over_seeds(s, lambda one: noted_curve(one, name)), round_s)
+        for s in noting(setting, name)
     }
     if not curves:
         return None
@@ -398,45 +373,9 @@ def _noted(setting: Setting, labels: list[str], name: str, axis: str) -> Figure 
     axes = figure.subplots()
     top = highest(list(curves.values()))
     for label, one in curves.items():
-        _line(axes, labels.index(label), label, one, top)
-    axes.set(xlabel="time (h)", ylabel=axis, ylim=(0, top))
+        line(axes, labels.index(label), label, one, top)
+    axes.set(xlabel="simulated time (h)", ylabel=axis, ylim=(0, top))
     axes.set_xlim(left=0)
-    _plain_frame(axes)
-    _legend_below(figure, axes)
+    plain_frame(axes)
+    legend_below(figure, axes)
     return figure
-
-
-def _line(axes: Axes, number: int, label: str, curve: Curve, top: float = 100.0) -> None:
-    every = max(1, len(curve.x) // 8)
-    axes.plot(
-        curve.x, curve.mean, color=style.colour(number), linestyle=LINES[number % len(LINES)],
-        marker=MARKERS[number % len(MARKERS)], markevery=(number % every, every), markersize=3,
-        linewidth=1.0, label=label,
-    )  # fmt: skip
-    known = np.isfinite(curve.half)
-    if known.any():
-        low = np.clip(curve.mean - curve.half, 0, top)
-        high = np.clip(curve.mean + curve.half, 0, top)
-        colour = style.colour(number)
-        axes.fill_between(curve.x, low, high, where=known, color=colour, alpha=0.18, linewidth=0)
-
-
-def _plain_frame(axes: Axes) -> None:
-    axes.grid(color=style.GRID, linewidth=0.3)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _legend_below(figure: Figure, axes: Axes) -> None:
-    """Put the legend below, and make the figure higher by what it takes of more than two rows."""
-    handles, labels = axes.get_legend_handles_labels()
-    names = [_in_lines(label) for label in labels]
-    longest = max(map(len, names))
-    columns = 3 if longest <= 12 else 2 if longest <= TICK_CHARACTERS else 1
-    rows = math.ceil(len(names) / columns) + sum(name.count("\n") for name in names)
-    figure.set_figheight(figure.get_figheight() + LEGEND_ROW_IN * max(rows - 2, 0))
-    figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)
-
-
-def _in_lines(label: str) -> str:
-    return textwrap.fill(label, LINE_CHARACTERS)
