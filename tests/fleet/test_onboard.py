@@ -409,7 +409,7 @@ def test_fedorbit_when_time_is_short() -> None:
     assert told["epochs_done"] == done.reshape(3, 2).sum(axis=1).tolist()
     assert ledger.samples_trained == int((done * sizes).sum())
     assert ledger.epochs == [2, 2, 2]
-    # q_l is the effort that was made (eq:m_quality_weight): epochs per sample.
+    # q_l is the effort that was made (FedOrbit): epochs per sample.
     effort = (done * sizes).reshape(3, 2).sum(axis=1) / sizes.reshape(3, 2).sum(axis=1)
     np.testing.assert_allclose(after["quality"], effort)
     assert effort[0] < 2

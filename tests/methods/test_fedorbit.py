@@ -32,7 +32,7 @@ def train(world, fleet, orbit, t, start, epochs, rate, intra):
 
 
 def orbit_aggregate(world, fleet, orbit, start, models, t=0):
-    """eq:m_intra_classifier and eq:m_intra_features, element by element."""
+    """(3) and (4), element by element."""
     layout, satellites = world.spec.layout, fleet.at(t).orbits.trainers(orbit)
     s = fleet.at(t).class_counts[satellites].astype(float)
     n = s.sum(axis=1)
@@ -69,7 +69,7 @@ def test_two_rounds_worked_by_hand(links: str, blend: str) -> None:
     with fleet_of(world) as fleet:
         n_l = fleet.at(0).orbits.samples
         counts = fleet.at(0).orbits.class_counts.astype(float)
-        a_lc = counts / counts.sum(axis=0)  # eq:m_affinity
+        a_lc = counts / counts.sum(axis=0)  # a_lc
         smoothed = [0.9 * c / c.sum() + 0.1 / 4 for c in counts]
         pairs = [(0, 1), (0, 2), (1, 2)]
         beta = (
@@ -86,8 +86,8 @@ def test_two_rounds_worked_by_hand(links: str, blend: str) -> None:
             trained, q = {}, {}
             for o in range(3):
                 if visible[t, o]:
-                    epochs = int(np.floor(min(3, E_BASE + 0.7 * tau[o])))  # eq:m_adaptive_epochs
-                    rate = eta_t / (1 + 0.5 * tau[o] / world.schedule.tau_max)  # eq:m_dampen
+                    epochs = int(np.floor(min(3, E_BASE + 0.7 * tau[o])))  # (1)
+                    rate = eta_t / (1 + 0.5 * tau[o] / world.schedule.tau_max)  # (1)
                     w = model[o]
                     for r in range(2):
                         w = orbit_aggregate(
@@ -107,12 +107,12 @@ def test_two_rounds_worked_by_hand(links: str, blend: str) -> None:
             w = gs["w"].astype(float).copy()
             w[:f] = sum(gs["q"][o] * up[o][:f] for o in known) / sum(
                 gs["q"][o] for o in known
-            )  # eq:m_gs_average
+            )  # (5)
             fc2 = layout.shared_classifier
             w[fc2] = sum(n_l[o] * stale[o] * up[o][fc2] for o in known) / sum(
                 n_l[o] * stale[o] for o in known
             )
-            for c, row in enumerate(layout.class_rows):  # eq:m_gs_classifier
+            for c, row in enumerate(layout.class_rows):  # (6)
                 total = sum(a_lc[o, c] * stale[o] for o in known)
                 if total > 0:
                     w[row] = sum(a_lc[o, c] * stale[o] * up[o][row] for o in known) / total
@@ -121,7 +121,7 @@ def test_two_rounds_worked_by_hand(links: str, blend: str) -> None:
             for o in linked:
                 blended = trained[o] if blend == "own" else model[o]
                 new[o] = gs["w"].copy()
-                new[o][:f] = (1 - beta) * blended[:f] + beta * gs["w"][:f]  # eq:m_blend
+                new[o][:f] = (1 - beta) * blended[:f] + beta * gs["w"][:f]  # (8)
             model = new
 
             for o in range(3):

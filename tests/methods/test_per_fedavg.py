@@ -57,6 +57,15 @@ def test_more_steps_and_epochs_adapt_further() -> None:
     assert moved == pytest.approx([1 - 0.9, 1 - 0.9**3, 1 - 0.9**8], abs=1e-4)
 
 
+@pytest.mark.parametrize("steps", [1, 3])
+def test_momentum_of_orbits_does_not_make_the_adaptation_longer(steps: int) -> None:
+    """Every adaptation begins anew at the model that was received."""
+    with quadratic_fleet([1], [[1]], rate=0.01, orbit_momentum=0.8) as fleet:
+        state = play_on(fleet, PerFedAvg(alpha=0.1, adapt_steps=steps), 20)
+    left = 1 - state["global"][0]
+    assert state["adapted"][0, 0] == pytest.approx(1 - left * 0.9**steps, rel=1e-4)
+
+
 def test_orbits_adapt_what_they_receive_and_nothing_else() -> None:
     """With ideal links all receive a new model; with causal ones those in view alone."""
     for links, orbits in (("ideal", [0, 1, 2]), ("causal", [0])):

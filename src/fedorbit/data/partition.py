@@ -42,7 +42,7 @@ class Partition:
     unseen_test: Ints
 
     def train_counts(self, labels: Ints, classes: int) -> Ints:
-        """Training samples `[satellite, class]`: the class strengths of `eq:m_strength`."""
+        """Training samples `[satellite, class]`: the class strengths s_kc of FedOrbit."""
         return _class_counts(self.train, labels, classes)
 
     def orbit_counts(self, labels: Ints, classes: int) -> Ints:

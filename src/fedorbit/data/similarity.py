@@ -1,7 +1,7 @@
 """Similarity of the orbits' classes: Jensen-Shannon distances and the coefficient beta.
 
 Departure from the paper: before comparing, every class histogram is mixed with the uniform one,
-p <- (1 - eps) p + eps / C, at eps = 0.1. The bare `eq:m_jsd` gives beta = 0 for disjoint class
+p <- (1 - eps) p + eps / C, at eps = 0.1. Without it the distance gives beta = 0 for disjoint class
 sets, and personal extractors would never learn from each other, while the paper reports 0.11.
 With eps = 0.1 disjoint sets of two among ten classes give 0.105, and Dirichlet(0.5) partitions
 0.445 on average (published: 0.44). `smoothing=0` is the literal equation.
@@ -28,12 +28,12 @@ def class_histograms(counts: ArrayLike, smoothing: float = SIMILARITY_SMOOTHING)
 
 
 def jensen_shannon_distances(histograms: Floats) -> Floats:
-    """Pairwise distances `[orbit, orbit]` (`eq:m_jsd`), in [0, 1] through log2."""
+    """Pairwise distances `[orbit, orbit]` of Jensen and Shannon, in [0, 1] through log2."""
     return np.array([_distances_from(p, histograms) for p in histograms])
 
 
 def similarity_coefficient(counts: ArrayLike, smoothing: float = SIMILARITY_SMOOTHING) -> float:
-    """Beta: one minus the mean distance over all pairs of orbits (`eq:m_beta`).
+    """Beta: one minus the mean distance over all pairs of orbits, (7) of FedOrbit.
 
     A single orbit has no pair and is like itself: beta is 1.
     """

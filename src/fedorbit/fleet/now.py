@@ -90,7 +90,7 @@ class Now:
 
     @property
     def class_counts(self) -> Ints:
-        """Training samples `[satellite, class]`: s_kc of `eq:m_strength`."""
+        """Training samples `[satellite, class]`: s_kc of FedOrbit."""
         return self._roster.class_counts
 
     # --- Links ----------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def layout_of(
 ) -> ParameterLayout:
     """Lay out a model whose classifier starts at the layer called `classifier`.
 
-    The last layer must be linear with one row per class, as `eq:m_intra_classifier` needs it.
+    The last layer must be linear with one row per class, as (4) of FedOrbit needs it.
     """
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     norms = {name for name, layer in model.named_modules() if _normalises(layer)}

@@ -97,6 +97,7 @@ class PerFedAvg(FedAvg):
                     rule=ADAPTATION,
                     purpose=ADAPTING,
                     samples=self._adaptation_samples(now),
+                    has_momentum=False,
                 )
                 for orbit in news
             }

@@ -60,10 +60,12 @@ def train_orbit(
     samples: int | None = None,
     combine: Combine = mean_by_samples,
     to_come: Sequence[Phase] = (),
+    has_momentum: bool = True,
 ) -> Program[Vector]:
     """Train an orbit's satellites from one model and combine them, once per intra-orbit round.
 
-    `to_come`: what the method has them do after that in the same round.
+    `to_come`: what the method has them do after that in the same round. `has_momentum`: False for
+    training that begins anew each time, to which `training.orbit_momentum` does not apply.
     """
     model, (epochs, intra_rounds) = start, work or Work.base(now)
     phases = [Phase(epochs, rule, samples)] * (intra_rounds if epochs else 0)
@@ -80,7 +82,7 @@ def train_orbit(
             to_come=[*phases[intra_round + 1 :], *to_come],
         )
         combined = combine(now, orbit, model, trained)
-        if any(result.steps for result in trained):
+        if has_momentum and any(result.steps for result in trained):
             moved = now.fleet.momentum.moved(orbit, purpose, model, combined)
             combined = with_statistics(now, moved, combined)
         model = combined

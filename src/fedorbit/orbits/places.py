@@ -1,6 +1,6 @@
 """Places with links to satellites: ground stations and platforms, each with a mask of its own.
 
-A place sees a satellite when `eq:elevation` holds: sin(elevation) is the part of the line of sight
+A place sees a satellite above its elevation mask: sin(elevation) is the part of the line of sight
 along the local zenith, and the elevation is at least the place's minimum, its mask. The mask is
 negative where the horizon dips: from 20 km the Earth's edge is 4.5 degrees below the horizontal.
 """
@@ -87,7 +87,7 @@ class PlaceArrays:
         return cls(r_ecef_km, zenith, sines)
 
     def sin_elevation(self, r_ecef_km: Floats) -> Floats:
-        """Sine of the elevation (`eq:elevation`) of positions `[..., 3]` for every place."""
+        """Sine of the elevation of positions `[..., 3]` for every place."""
         # One matrix product instead of a difference vector for every satellite and place.
         up_km = r_ecef_km @ self.zenith.T - np.einsum("gi,gi->g", self.r_ecef_km, self.zenith)
         range2_km2 = r_ecef_km @ (-2.0 * self.r_ecef_km.T)
