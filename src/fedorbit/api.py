@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 
 class RunResult(runs.RunResult):
-    """A finished run: its methods with summaries and records, as tables, figures and models."""
+    """A finished run, with its results as tables, figures and models.
+
+    `folder` is the run's folder. `runs` has a `MethodRun` for each method, and `result["fedavg"]`
+    is the one of that name.
+    """
 
     def __getitem__(self, method: str) -> runs.MethodRun:
         """Return one of the methods by its name."""
@@ -99,16 +103,17 @@ def resume(
     progress: RunProgress | None = None,
     preparing: Progress | None = None,
 ) -> RunResult:
-    """Continue the run in a folder, with overrides, or with a configuration of the caller's.
+    """Continue the run in a folder to the same result.
 
-    How the run is executed may change; what is computed may not.
+    `overrides` or `config` may change settings of execution, such as threads. Other changes are
+    refused.
     """
     done = runs.resume(folder, config, overrides=overrides, progress=progress, preparing=preparing)
     return RunResult(done.folder, done.runs)
 
 
 def load_run(folder: Path | str) -> RunResult:
-    """Return the finished methods of the run in a folder; nothing is computed."""
+    """Return the finished methods of the run in a folder, without computing anything."""
     folder = Path(folder)
     if not (folder / CONFIG).exists():
         raise RunError(f"{folder} holds no run: it has no {CONFIG}")

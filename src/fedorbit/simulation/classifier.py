@@ -1,7 +1,7 @@
-"""A trained model as others use it: images as they are stored in, one logit per class out.
+"""A trained model for use: images as they are stored in, one logit per class out.
 
-A `Classifier` is a PyTorch module with its standardisation inside. Its card says what the images
-must be, what the classes are called, and where the parameters come from.
+A `Classifier` is a PyTorch module with its standardisation inside. Its card has the shape and type
+of the images, the names of the classes, and the origin of the parameters.
 """
 
 import json
@@ -78,7 +78,11 @@ class ModelCard:
 
 
 class Classifier(nn.Module):
-    """A model with its standardisation; `card` describes it."""
+    """A trained model as a PyTorch module that takes images as they are stored.
+
+    Standardisation is inside. `card` names the classes, the shape and type of the images, and the
+    method and rounds that the parameters come from.
+    """
 
     scale: Tensor
     shift: Tensor
