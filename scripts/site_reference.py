@@ -32,8 +32,8 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def code(value: object) -> str:
-    """Return a value as code in a cell of a table."""
-    return "`" + str(value).replace("|", "\\|") + "`"
+    """Return a value as code, in which a table takes `|` as it is."""
+    return f"`{value}`"
 
 
 def configuration() -> str:
@@ -97,11 +97,11 @@ def kind(field: FieldInfo) -> str:
 
 
 def bound(limit: Any) -> str:
-    """Return a bound as it is read: `≤ 10,000`, and `< 2^63` for what 64 bits hold."""
+    """Return a bound as it is read: `≤ 10,000`, and 2 to the 63rd for what 64 bits hold."""
     name, sign = BOUNDS[type(limit)]
     value = getattr(limit, name)
     if value == 2**63 - 1:
-        return "< 2^63"
+        return "< 2<sup>63</sup>"
     return f"{sign} {int(value) if value == int(value) else value:,}"
 
 

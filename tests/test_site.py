@@ -11,7 +11,7 @@ def test_the_command_line_has_values_defaults_and_comments() -> None:
     assert (
         "| `--method, -m NAME` | those of CONFIG | Run this method (see `fedorbit methods`)" in page
     )
-    assert "| `--engine local\\|ray` | `local` |" in page
+    assert "| `--engine local|ray` | `local` |" in page
     assert "| `DIR...` | required |" in page
     assert "fedorbit run  # the quickstart: synthetic images" in page
     assert "[bold]" not in page and "<" not in page
@@ -30,5 +30,8 @@ def test_every_setting_has_a_meaning() -> None:
 
 def test_bounds_are_short() -> None:
     page = configuration()
-    assert "| `seed` | integer, ≥ 0, < 2^63 | `0` | every random draw derives from it |" in page
+    assert (
+        "| `seed` | integer, ≥ 0, < 2<sup>63</sup> | `0` | every random draw derives from it |"
+        in page
+    )
     assert "| `max_range_km` | number, ≥ 0, ≤ 1,000,000 |" in page
