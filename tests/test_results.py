@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,21 @@ def test_a_page_has_every_number_of_its_table(study: Path) -> None:
 def test_pages_show_the_pictures_that_are_kept() -> None:
     kept = [p for p in RESULTS.rglob("*.png") if p.parent.name != "figures"]
     assert sorted(kept) == shown_pictures(RESULTS)
+    listed = tomllib.loads((RESULTS / "figures.toml").read_text(encoding="utf-8"))
+    assert sorted(RESULTS / name for name in listed if name != "order") == sorted(kept)
+
+
+def test_pictures_show_runs_that_are_there_with_few_series_each() -> None:
+    listed = tomllib.loads((RESULTS / "figures.toml").read_text(encoding="utf-8"))
+    del listed["order"]
+    for name, picture in listed.items():
+        study = (RESULTS / name).parent
+        series = picture.get("series", {})
+        assert len(series) <= 6, name
+        chosen = [picture["runs"].replace("*", run) for run in series.values()]
+        combined = [run for runs in picture.get("combined", {}).values() for run in runs.values()]
+        for runs in [*chosen, *combined, *([] if series else [picture["runs"]])]:
+            assert any(study.glob(f"{runs}_seed*")), f"{name}: {runs}"
 
 
 def colours(path: Path) -> set[str]:
