@@ -438,7 +438,7 @@ def test_notes_are_curves_over_rounds_and_hours(tmp_path: Path) -> None:
     hours = in_hours(staleness, setting.run.round_s)
     assert hours.x == pytest.approx([(t + 1) / 12 for t in (1, 4, 7, 10)])
     assert staleness.mean.tolist() == [2.0, 5.0, 8.0, 11.0]
-    assert staleness.half == pytest.approx(4 * [12.706 * 2**0.5 / 2**0.5])
+    assert staleness.half == pytest.approx(4 * [1.0])  # from one seed to the other
     assert noted_curve(fedsat, "version").mean.tolist() == [0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4]
     assert noted_curve(fedsat, "idle_visit").mean.tolist() == 3 * [0] + 4 * [5] + 4 * [10] + [15]
     assert [s.label for s in noting(setting, "staleness")] == ["fedsat"]

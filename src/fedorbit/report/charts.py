@@ -12,7 +12,12 @@ from fedorbit.report.wording import figures_in_words
 from fedorbit.report.world_charts import classes_charts, map_chart, timeline_chart
 from fedorbit.results.numbers import amount, percent
 
-BANDS = " Bands are 95 % confidence intervals of the mean over seeds."
+BANDS = {
+    1: "",
+    2: " Bands span the two seeds.",
+    3: " Bands are 95 % confidence intervals of the mean over seeds.",
+}
+"""What bands are, by the number of seeds; 3 stands for more, too."""
 
 
 def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Html:
@@ -25,7 +30,7 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
     rows = headline_rows(setting)
     labels = {c["series"]: s.label for c, s in zip(shown["accuracy"], begun(setting), strict=True)}
     seeds = max(len(row.seeds) for row in rows)
-    band = BANDS if seeds > 1 else ""
+    band = BANDS[min(seeds, 3)]
     strip = f" Shaded: rounds with an orbit {shown['seen_as']}; darker below: more orbits."
     accuracy = f"Accuracy per round. At the end: {figures_in_words(rows, 'accuracy', ' %')}."
     spread = f"Spread per round. At the end: {figures_in_words(rows, 'spread', ' points')}."
@@ -38,7 +43,7 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
         tag("h2", setting.label or "Training", tabindex="-1"),
         over_time if shown["by_clock"] else None,
         _noted(setting, shown, labels, band),
-        _parameters(shown),
+        _parameters(shown, band),
         tag(
             "div",
             None if shown["by_clock"] else over_time,
@@ -77,14 +82,14 @@ def _noted(
     return tag("div", *charts, class_="grid") if charts else None
 
 
-def _parameters(shown: dict[str, Any]) -> Html | None:
+def _parameters(shown: dict[str, Any], band: str) -> Html | None:
     """Build the charts of final figures over the values of parameters, where several were tried."""
     charts = []
     for number, sweep in enumerate(shown["sweeps"]):
         accuracy, spread = sweep["accuracy"], sweep["spread"]
         caption = f"Final accuracy (%) and spread (points) by {sweep['name']}."
         if any(half is not None for half in accuracy["half"]):
-            caption += BANDS
+            caption += band
         if sweep["default"] is not None:
             caption += f" Dashed: accuracy with the default, {percent(sweep['default'])} %."
         rows = [

@@ -63,7 +63,7 @@ def curve_table(
 
 
 def with_half(curve: dict[str, Any], i: int) -> str:
-    """Mean at a point of a curve, and half the width of its confidence interval."""
+    """Mean at a point of a curve, and half the width of its band."""
     half = curve["half"][i] if curve["half"] else None
     return percent(curve["mean"][i]) + ("" if half is None else f" ± {percent(half)}")
 

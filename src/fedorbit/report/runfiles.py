@@ -98,17 +98,27 @@ def read_runs(folders: Sequence[Path], progress: Progress | None = None) -> list
     methods = []
     try:
         for path in found:
-            run = _read_folder(path)
-            methods += [_read_method(run, name) for name in run.config["run"]["method"]]
+            methods += read_run(path)
             progress.advance(1)
     finally:
         progress.finish()
-    folders_of_runs = list(dict.fromkeys(path.parent for path in found))
-    methods.sort(key=lambda m: (folders_of_runs.index(m.run.path.parent), m.run.study.place))
+    return in_order(methods)
+
+
+def read_run(path: Path, with_checkpoints: bool = True) -> list[MethodRecords]:
+    """Read all methods of one run."""
+    run = _read_folder(path)
+    return [_read_method(run, name, with_checkpoints) for name in run.config["run"]["method"]]
+
+
+def in_order(methods: Sequence[MethodRecords]) -> list[MethodRecords]:
+    """Order methods by folder and by their place in a study; it is an error if none has begun."""
+    paths = list(dict.fromkeys(method.run.path for method in methods))
+    folders = list(dict.fromkeys(path.parent for path in paths))
     if not any(method.records for method in methods):
-        names = ", ".join(str(path) for path in found)
+        names = ", ".join(str(path) for path in paths)
         raise RunError(f"{names}: no round is recorded yet; report again once a round is done")
-    return methods
+    return sorted(methods, key=lambda m: (folders.index(m.run.path.parent), m.run.study.place))
 
 
 def _run_folders(folder: Path) -> list[Path]:
@@ -177,7 +187,7 @@ def _variant(variants: Sequence[dict[str, Any]], name: str | None) -> Variant | 
     return None if name is None else Variant(labels[name], of_series, keys)
 
 
-def _read_method(run: RunFolder, method: str) -> MethodRecords:
-    results = read_results(run.path, method)
+def _read_method(run: RunFolder, method: str, with_checkpoints: bool) -> MethodRecords:
+    results = read_results(run.path, method, with_checkpoints)
     add_hours(results.records, run.round_s)
     return MethodRecords(results.records, results.summary, run, method)

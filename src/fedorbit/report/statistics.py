@@ -19,9 +19,10 @@ Z_975 = 1.95996
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Means over seeds along `x`, and the half width of their 95 % confidence interval.
+    """Means over seeds along `x`, and the half width of their bands.
 
-    NaN stands where nothing is known; `half` is NaN where fewer than two seeds are.
+    A band is a 95 % confidence interval of the mean, and of two seeds what lies between them. NaN
+    stands where nothing is known; `half` is NaN where fewer than two seeds are.
     """
 
     x: Floats
@@ -37,8 +38,19 @@ def curve(x: Floats, values: Floats) -> Curve:
     mean = np.divide(total, n, out=np.full(len(x), np.nan), where=n > 0)
     squares = np.where(known, (values - mean) ** 2, 0.0).sum(axis=0)
     std = np.sqrt(np.divide(squares, n - 1, out=np.full(len(x), np.nan), where=n > 1))
-    quantiles = np.array([t_975(int(count) - 1) if count > 1 else np.nan for count in n])
-    return Curve(x, mean, quantiles * std / np.sqrt(np.maximum(n, 1)))
+    errors = np.array([_errors(int(seeds)) for seeds in n])
+    return Curve(x, mean, errors * std / np.sqrt(np.maximum(n, 1)))
+
+
+def _errors(seeds: int) -> float:
+    """Half width of a band in standard errors of the mean.
+
+    Student's t for two seeds is 12.7, and the band would hide the curves. One standard error of
+    two values is half the distance between them.
+    """
+    if seeds == 2:
+        return 1.0
+    return t_975(seeds - 1) if seeds > 2 else np.nan
 
 
 def t_975(degrees: int) -> float:

@@ -9,6 +9,9 @@ from fedorbit.report.replicates import Setting
 from fedorbit.report.run_links import LISTED, RunLinks, run_links
 from fedorbit.report.wording import listed
 
+MAX_TRACKS, TRACK_MAX_STEP_S = 80, 900
+"""As in map.js: of more satellites, or of positions further apart, no tracks are drawn."""
+
 
 def timeline_chart(setting: Setting, shown: dict[str, Any]) -> Html | None:
     """Build the contacts of every orbit, with tables of links between satellites."""
@@ -89,11 +92,11 @@ def map_chart(setting: Setting) -> Html:
         return left_out("Map", "the run left no world.json")
     positions, stations = world["positions"], world["stations"]
     drawn, total = len(positions["satellites"]), positions["of_satellites"]
-    caption = (
-        "Satellites at a round, filled while a station sees them, and 45 minutes of their tracks."
-    )
-    if drawn < total:
-        caption = f"{drawn} of {total} satellites at a round, filled while a station sees them."
+    of_all = f"{drawn} of {total} satellites" if drawn < total else "Satellites"
+    step_s = positions["every_round"] * world["round_s"]
+    has_tracks = drawn <= MAX_TRACKS and step_s <= TRACK_MAX_STEP_S
+    tracks = ", and 45 minutes of their tracks" if has_tracks else ""
+    caption = f"{of_all} at a round, filled while a station sees them{tracks}."
     caption += " Dashed: where a station reaches."
     links = run_links(world)
     if links is not None and links.on_map() is not None:

@@ -59,17 +59,18 @@ def add_hours(records: Sequence[Record], round_s: float) -> None:
         record.setdefault("hours", (record["round"] + 1) * round_s / 3600.0)
 
 
-def read_results(run: Path, method: str) -> MethodResults:
+def read_results(run: Path, method: str, with_checkpoints: bool = True) -> MethodResults:
     """Read what a method has left so far; a method that has not begun has left nothing.
 
-    A damaged checkpoint is a warning, any other damage an error.
+    A damaged checkpoint is a warning, any other damage an error. Checkpoints may be gigabytes;
+    with `with_checkpoints=False` they are not read.
     """
     folder = method_folder(run, method)
     summary = read_summary(folder)  # before the records, which another process may just be adding
     if summary is None and not (folder / RECORDS).exists():
         return MethodResults([], None)
     records = read_records(folder)
-    if (run_id := method_id(folder)) is not None:
+    if with_checkpoints and (run_id := method_id(folder)) is not None:
         warn_of_damage(folder, run_id)
     return MethodResults(records, summary)
 

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from fedorbit.errors import FedOrbitError, os_sentence
 from fedorbit.report.page import SCRIPTS, STYLE
 from fedorbit.report.replicates import compare
-from fedorbit.report.runfiles import read_runs
+from fedorbit.report.runfiles import MethodRecords, in_order, read_run
 from fedorbit.serve import pages
 from fedorbit.serve.catalog import Catalog, state_token
 from fedorbit.serve.globe import Globe, read_globe
@@ -31,6 +31,8 @@ SIGN_OF_LIFE_EVERY = 15
 """Polls without an update, after which a comment shows whether the browser is still connected."""
 MOST_FOLLOWERS = 64
 """Pages that follow runs at once."""
+MOST_READ = 600
+"""Runs whose records are kept for the next update of a page: as many as a large study has."""
 ASSETS = {
     **dict.fromkeys((*SCRIPTS, STYLE), "fedorbit.report"),
     **dict.fromkeys(
@@ -52,6 +54,7 @@ class Answers:
         self._is_ending = is_ending
         self._followers = 0
         self._globe = lru_cache(maxsize=4)(_globe_of)
+        self._read: dict[Path, tuple[str, list[MethodRecords]]] = {}
 
     def overview(self, request: Request) -> Response:
         """Answer with the list of runs."""
@@ -68,7 +71,8 @@ class Answers:
             return HTMLResponse(pages.problem_page("Choose one run or more in the list."), 400)
         events = _events(names, state_token(chosen.values()))
         try:
-            comparison = compare(read_runs(list(chosen.values())))
+            methods = [method for path in chosen.values() for method in self._methods(path)]
+            comparison = compare(in_order(methods))
         except FedOrbitError as error:
             return HTMLResponse(pages.problem_page(str(error), events), 409)
         return HTMLResponse(pages.runs_page(comparison, list(chosen), events))
@@ -138,6 +142,17 @@ class Answers:
         if name not in runs:
             raise HTTPException(404, f"No run here is called {name!r}; see the list of runs.")
         return name, runs[name]
+
+    def _methods(self, path: Path) -> list[MethodRecords]:
+        """Read a run without its checkpoints; a run that has written nothing is not read again."""
+        state = state_token([path])
+        known = self._read.pop(path, None)
+        if known is None or known[0] != state:
+            known = state, read_run(path, with_checkpoints=False)
+        self._read[path] = known  # the last: the first ones are those that no page needed for long
+        for oldest in list(self._read)[:-MOST_READ]:
+            self._read.pop(oldest, None)
+        return known[1]
 
     def _geometry(self, path: Path) -> Globe:
         # A run that is made anew under the same name has another manifest.

@@ -6,6 +6,7 @@ ever made from a request. Links are not followed, neither to folders nor to file
 
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -149,7 +150,7 @@ def state_token(paths: Iterable[Path]) -> str:
     seen = hashlib.sha256()
     for path in paths:
         folders = sorted((p for p in _children(path) if p.is_dir(follow_symlinks=False)), key=_name)
-        files = [path / CONFIG, path / MANIFEST, path / WORLD]
+        files = [path / CONFIG, path / MANIFEST, path / WORLD, path.parent / STUDY]
         files += [Path(folder, file) for folder in folders for file in (RECORDS, SUMMARY)]
         seen.update(f"{path}{_is_running(path)}".encode(errors="surrogateescape"))
         for file in files:
@@ -176,8 +177,15 @@ def _name(entry: os.DirEntry[str]) -> str:
 def _folders(root: Path) -> Iterator[tuple[Path, list[str]]]:
     """Yield folders and the names of their files; nothing below a run, nothing hidden."""
     for parent, folders, files in os.walk(root):  # follows no links
-        folders[:] = [] if CONFIG in files else sorted(f for f in folders if f[0] != ".")
+        shown = [] if CONFIG in files else [name for name in folders if name[0] != "."]
+        folders[:] = sorted(shown, key=_natural)
         yield Path(parent), files
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Order 2 before 10: runs have numbers unless they are named."""
+    parts = re.split(r"([0-9]+)", name)  # texts at even places, digits at odd ones
+    return [(int(part), "") if n % 2 else (-1, part) for n, part in enumerate(parts)]
 
 
 def _read_state(name: str, path: Path) -> RunState:

@@ -97,7 +97,7 @@ class Globe:
         """Return the accuracy of orbits by method and record, with the time of each record."""
         found = []
         for method in self.config.run.method:
-            records = read_results(self.path, method).records
+            records = read_results(self.path, method, with_checkpoints=False).records
             add_hours(records, self.config.schedule.round_s)
             found.append(
                 {
@@ -140,7 +140,7 @@ class Globe:
         if method not in self.config.run.method:
             raise RunError(f"{self.path} does not run {method!r}")
         begin_s = self._begin_s(part)
-        records = read_results(self.path, method).records
+        records = read_results(self.path, method, with_checkpoints=False).records
         hops = [hop for record in records for hop in record.get("hops", [])]
         rows = np.array(hops, dtype=np.float64).reshape(-1, 3)
         rows[:, 0] -= begin_s

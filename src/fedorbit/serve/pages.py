@@ -17,7 +17,7 @@ PHASES = {
     "interrupted": "interrupted",
     "waiting": "not begun",
 }
-COLUMNS = ("compare", "run", "method", "state", "rounds", "accuracy, %", "")
+COLUMNS = ("compare", "run", "method", "accuracy, %", "rounds", "state", "")
 MOST_GLOBES = 3
 """Links to globes above a comparison."""
 
@@ -197,7 +197,7 @@ def _cells(method: MethodState, rounds: int) -> list[Html]:
     done = f"{method.rounds_done} of {rounds}"
     return [
         tag("td", method.method),
-        tag("td", PHASES[method.phase], class_=f"phase {method.phase}"),
-        tag("td", done),
         tag("td", percent(method.accuracy)),
+        tag("td", done),
+        tag("td", PHASES[method.phase], class_=f"phase {method.phase}"),
     ]

@@ -108,11 +108,14 @@ function drawOrbits(place, setting) {
   const text = (value) => (value === null ? "not known" : `${value} %`);
   heatMap(place, {
     rows: orbits, columns: columns.length, rowLabels: chosen.rows.map((_, orbit) => `orbit ${orbit}`),
-    rowHeight: Math.max(4, Math.min(18, 460 / orbits)),
+    rowHeight: Math.max(4, Math.min(18, 460 / orbits)), cell: Infinity,
     value: (r, c) => (chosen.rows[r][columns[c]] === null ? null : chosen.rows[r][columns[c]] / 100),
     title: (r, c) => `orbit ${r}, ${axis.title(x[columns[c]])}: ${text(chosen.rows[r][columns[c]])}`,
-    columnLabels: (c) => short(x[columns[c]]), columnName: axis.label,
+    columnLabels: (c) => `${+x[columns[c]].toFixed(2)}`, columnName: axis.label,
   });
+  const key = html("div", { class: "legend" }, place, "0 %");
+  html("span", { class: "heat-key" }, key);
+  key.append("100 %");
 }
 
 function drawTimeline(place, setting) {

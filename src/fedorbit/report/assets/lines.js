@@ -76,7 +76,7 @@ function rowsAt(curves, at, Y) {
   const rows = curves.flatMap((curve) => {
     const i = nearestIndex(curve.x, at), mean = curve.mean[i];
     if (mean === null || mean === undefined || at < curve.x[0] || at > curve.x[curve.x.length - 1]) return [];
-    const half = curve.half && curve.half[i] !== null ? ` ± ${curve.half[i].toFixed(1)}` : "";
+    const half = curve.half && curve.half[i] !== null ? ` (${(mean - curve.half[i]).toFixed(1)} to ${(mean + curve.half[i]).toFixed(1)})` : "";
     return [{ index: curve.index, label: curve.label, text: `${mean.toFixed(1)}${half}`, mean, y: Y(mean) }];
   });
   return rows.sort((a, b) => b.mean - a.mean);
@@ -106,7 +106,7 @@ function timeline(place, { visible: windows, in_view: inView, seen_as: seenAs, r
   const lane = Math.max(4, Math.min(20, 420 / lanes));
   const height = lane * lanes + 40;
   const [svg, width] = canvas(place, height);
-  const box = { left: 64, right: width - 46, top: 0, bottom: lane * lanes };
+  const box = { left: 64, right: width - 54, top: 0, bottom: lane * lanes };
   const X = (v) => box.left + ((v - low) / (high - low)) * (box.right - box.left);
   const step = Math.ceil(13 / lane);
   windows.forEach((row, orbit) => {

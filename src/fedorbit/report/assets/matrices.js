@@ -1,6 +1,8 @@
 // Matrices of coloured cells, and bars.
 "use strict";
 
+const INK_TURNS_AT = { light: 66, dark: 52 }; // shares of a cell's colour from which the other ink has more contrast
+
 // A label as far as it fits.
 function cut(label, width_px) {
   const fits = Math.floor(width_px / 6.5);
@@ -33,7 +35,7 @@ function heatMap(place, heat) {
       make("title", {}, drawn, heat.title(r, c));
       const text = heat.text ? heat.text(r, c) : null;
       if (text !== null && text.length * 6.2 < cell) {
-        const ink = share > 52 ? "var(--heat-ink-high)" : "var(--heat-ink-low)";
+        const ink = share > INK_TURNS_AT[document.documentElement.dataset.theme] ? "var(--heat-ink-high)" : "var(--heat-ink-low)";
         const at = { x: left + (c + 0.5) * cell - gap / 2, y: y + rowHeight / 2 + 4, "text-anchor": "middle" };
         make("text", { ...at, style: `fill: ${ink}` }, svg, text);
       }

@@ -30,6 +30,7 @@ function choose(number) {
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   document.getElementById("theme").textContent = theme === "dark" ? "Light" : "Dark";
+  if (!document.querySelector(".bar").hidden) draw(); // cells have other inks
 }
 
 function start() {
@@ -41,13 +42,28 @@ function start() {
   button.onclick = () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
   const bar = document.querySelector(".bar");
   bar.hidden = false;
-  for (const toggle of bar.querySelectorAll(".toggle[data-series]"))
-    toggle.onclick = () => {
-      const index = Number(toggle.dataset.series);
+  const toggles = [...bar.querySelectorAll(".toggle[data-series]")];
+  const redraw = () => {
+    for (const toggle of toggles) toggle.setAttribute("aria-pressed", String(!hiddenSeries.has(Number(toggle.dataset.series))));
+    draw();
+  };
+  // One alone, and all again: 27 methods would otherwise take 26 clicks.
+  const alone = (index) => {
+    const isAlone = !hiddenSeries.has(index) && hiddenSeries.size === toggles.length - 1;
+    hiddenSeries.clear();
+    if (!isAlone) report.series.forEach((_, other) => { if (other !== index) hiddenSeries.add(other); });
+    redraw();
+  };
+  for (const toggle of toggles) {
+    const index = Number(toggle.dataset.series);
+    toggle.title = "Double click, or Shift and Enter: this one alone, or all again";
+    toggle.onclick = (event) => {
+      if (event.shiftKey) return alone(index);
       if (!hiddenSeries.delete(index)) hiddenSeries.add(index);
-      toggle.setAttribute("aria-pressed", String(!hiddenSeries.has(index)));
-      draw();
+      redraw();
     };
+    toggle.ondblclick = () => alone(index);
+  }
   const select = document.getElementById("setting");
   if (select) select.onchange = () => choose(Number(select.value));
   for (const controls of document.querySelectorAll(".slider, .pickers, .hint")) controls.hidden = false;

@@ -3,6 +3,7 @@
 
 const CLICK_PX = 5, MOST_ROWS = 14, LEAST_SHARE = 1 / 500;
 const zooms = new Map(); // from, to by the key of an axis, in its base unit
+const pointed = new WeakMap(); // by place: where the pointer last was, in pixels of the page
 const cursors = new WeakMap(); // by place: where keys have put the crosshair, in the base unit
 
 // axis: {key, max, unit, isWhole, label, title(x)}: from 0 to `max`, in multiples of `unit`, such as hours per round.
@@ -32,8 +33,9 @@ function interact(place, svg, box, axis, steps, valuesAt) {
   const picked = make("rect", { class: "picked", y: box.top, height: box.bottom - box.top, visibility: "hidden" }, svg);
   const cross = make("g", { visibility: "hidden" }, svg);
   const tip = html("div", { class: "tip", role: "status", hidden: "" }, place);
-  const hide = () => { cross.setAttribute("visibility", "hidden"); tip.hidden = true; };
+  const hide = () => { pointed.delete(place); cross.setAttribute("visibility", "hidden"); tip.hidden = true; };
   const point = (at) => showValues(place, cross, tip, box, box.left + (at - low) * scale, valuesAt(at));
+  const pointNear = (x_px) => point(steps[nearestIndex(steps, value(x_px))]);
   let begin = null;
 
   svg.classList.add("closer");
@@ -44,20 +46,22 @@ function interact(place, svg, box, axis, steps, valuesAt) {
   };
   svg.onpointermove = (event) => {
     const x = pixel(event);
+    pointed.set(place, event.clientX);
     if (begin !== null && Math.abs(x - begin) > CLICK_PX) {
       hide();
       setAll(picked, { visibility: "visible", x: Math.min(begin, inBox(x)), width: Math.abs(inBox(x) - begin) });
     } else if (x < box.left || x > box.right || !steps.length) hide();
-    else point(steps[nearestIndex(steps, value(x))]);
+    else pointNear(x);
   };
   svg.onpointerup = (event) => {
     const from = begin, to = inBox(pixel(event));
     begin = null;
     picked.setAttribute("visibility", "hidden");
     if (from !== null && Math.abs(to - from) > CLICK_PX) showPart(axis, value(Math.min(from, to)), value(Math.max(from, to)));
+    else if (event.pointerType !== "mouse" && steps.length) pointNear(to); // a tap
   };
   svg.onpointercancel = () => { begin = null; picked.setAttribute("visibility", "hidden"); hide(); };
-  svg.onpointerleave = hide;
+  svg.onpointerleave = (event) => { if (event.pointerType === "mouse") hide(); }; // what a tap shows stays until the next
   svg.ondblclick = () => showAll(axis);
 
   const cursor = () => cursors.get(place) * axis.unit;
@@ -82,6 +86,7 @@ function interact(place, svg, box, axis, steps, valuesAt) {
     keys[event.key]();
   };
   place.onblur = hide;
+  if (pointed.has(place) && steps.length) pointNear(inBox(pixel({ clientX: pointed.get(place) }))); // drawn anew below the pointer
   if (document.activeElement === place && cursors.has(place) && low <= cursor() && cursor() <= high) point(cursor());
   if (zooms.has(axis.key)) {
     const back = html("button", { type: "button", class: "show-all" }, place, "Show all");

@@ -3,7 +3,7 @@ import { fetchAbout, fetchAccuracies, fetchParts, renewHops, hopsOf, partAt, par
 import { GlobeScene } from "./globe_scene.js";
 
 const LINK_NAMES = { ground: "link with the ground", platform: "link with a platform", isl: "link between satellites" };
-const DESCRIBE_EVERY_MS = 500, SLOW_FRAME_MS = 50, LEAST_RATIO = 0.5, STILL_MS = 400, LONGEST_FRAME_MS = 250;
+const DESCRIBE_EVERY_MS = 500, SLOW_FRAME_MS = 50, QUICK_FRAME_MS = 20, LEAST_RATIO = 0.5, STILL_MS = 400, LONGEST_FRAME_MS = 250;
 const MODEL_SHOWN_MS = 800, LEAST_MODEL_S = 60; // a model moves within seconds: at any speed its dot takes long enough to be seen
 
 const byId = (id) => document.getElementById(id);
@@ -11,6 +11,7 @@ const canvas = byId("globe"), slider = byId("time"), picker = byId("method");
 const view = { longitude: 0.2, latitude: 0.5, distance: 3.4 };
 let about, accuracies, globe;
 let time = 0, playing = false, scale = [0, 100], described = 0;
+let until = null; // while it follows the run: the moment up to which the globe moves, a round per second
 let drawn = null; // the moment, part and hops that are drawn: a turn moves the camera alone
 
 // The last accuracies of orbits that were known at a moment; null before the first.
@@ -29,7 +30,8 @@ function scaleOf() {
   return low > high ? [0, 100] : [5 * Math.floor(low / 5), Math.max(5 * Math.ceil(high / 5), 5 * Math.floor(low / 5) + 5)];
 }
 
-const modelShown_s = () => Math.max(LEAST_MODEL_S, (MODEL_SHOWN_MS / 1000) * Number(byId("speed").value));
+const speed = () => (until === null ? Number(byId("speed").value) : about.round_s);
+const modelShown_s = () => Math.max(LEAST_MODEL_S, (MODEL_SHOWN_MS / 1000) * speed());
 
 function describe(counts, known) {
   const minutes = Math.floor(time / 60), round = Math.min(Math.floor(time / about.round_s), Math.round(about.duration_s / about.round_s) - 1);
@@ -51,6 +53,7 @@ function draw() {
   if (drawn === null || drawn.time !== time || drawn.part !== part || drawn.hops !== hops || drawn.withFootprints !== withFootprints) {
     if (drawn === null || drawn.part !== part) fetchParts(about, number, wake).catch(report);
     const seconds = time - number * about.part_s;
+    if (drawn !== null && drawn.time !== time) byId("label").hidden = true; // the satellite is elsewhere now
     globe.placeSatellites(part.positions, seconds);
     globe.placeLinks(part.contacts, seconds);
     globe.placeRings(part.positions, seconds);
@@ -70,14 +73,14 @@ function draw() {
   const text = describe(globe.counts, known);
   byId("state").textContent = text;
   slider.setAttribute("aria-valuetext", text);
-  const lines = globe.links.geometry.drawRange.count / 2;
+  const lines = globe.links.count;
   Object.assign(canvas.dataset, { points: globe.renderer.info.render.points - drawn.models, lines, models: drawn.models, circles: globe.circles });
 }
 
 // --- Frames: drawn when something has changed, with as many pixels as there is time for -------------
 
 let ratio = Math.min(devicePixelRatio, 2), used = null; // pixels to one of the page: in motion, and now
-let still = 0, frame = 0, asked_ms = 0, before = null, mean_ms = 0;
+let still = 0, frame = 0, asked_ms = 0, before = null, mean_ms = 0, quick = 0;
 
 function use(wanted) {
   if (wanted !== used) globe.resize(wanted);
@@ -94,14 +97,15 @@ function wake() {
 function tick(now) {
   frame = 0;
   if (before !== null) adapt(Math.min(performance.now() - asked_ms, LONGEST_FRAME_MS));
-  if (playing) {
-    if (before !== null) time += (Math.min(now - before, LONGEST_FRAME_MS) / 1000) * Number(byId("speed").value);
+  if (playing || until !== null) {
+    if (before !== null) time += (Math.min(now - before, LONGEST_FRAME_MS) / 1000) * speed();
+    if (until !== null && time >= until) [time, until] = [until, null];
     if (time > about.duration_s) time = 0;
     slider.value = time;
   }
   before = now;
   draw();
-  if (playing) wake();
+  if (playing || until !== null) wake();
   else still = setTimeout(rest, STILL_MS);
 }
 
@@ -112,6 +116,9 @@ function adapt(waited_ms) {
   if (mean_ms > SLOW_FRAME_MS && ratio > LEAST_RATIO) {
     ratio = Math.max(LEAST_RATIO, 0.75 * ratio);
     mean_ms = 0;
+  } else if (mean_ms < QUICK_FRAME_MS && ratio < Math.min(devicePixelRatio, 2) && ++quick > 60) {
+    ratio = Math.min(devicePixelRatio, 2, ratio / 0.75); // frames were slow for a time only, as while the page was loaded
+    quick = 0;
   }
   use(ratio);
 }
@@ -152,7 +159,11 @@ function pick(event) {
 function listen() {
   const fingers = new Map();
   canvas.onpointerdown = (event) => { canvas.setPointerCapture(event.pointerId); fingers.set(event.pointerId, event); };
-  canvas.onpointerup = canvas.onpointercancel = (event) => fingers.delete(event.pointerId);
+  canvas.onpointerup = canvas.onpointercancel = (event) => {
+    fingers.delete(event.pointerId);
+    if (event.type === "pointerup") pick(event); // a tap names a satellite, too
+  };
+  canvas.onpointerleave = (event) => { if (event.pointerType === "mouse") byId("label").hidden = true; };
   canvas.onpointermove = (event) => {
     const last = fingers.get(event.pointerId);
     if (!last) return pick(event);
@@ -169,7 +180,7 @@ function listen() {
   canvas.addEventListener("wheel", (event) => { event.preventDefault(); turn(0, 0, Math.exp(0.001 * event.deltaY)); }, { passive: false });
   const keys = { ArrowLeft: [-0.1, 0], ArrowRight: [0.1, 0], ArrowUp: [0, 0.1], ArrowDown: [0, -0.1], "+": [0, 0, 0.9], "-": [0, 0, 1.1] };
   canvas.onkeydown = (event) => { if (keys[event.key]) { event.preventDefault(); turn(...keys[event.key]); } };
-  slider.oninput = () => { time = Number(slider.value); wake(); };
+  slider.oninput = () => { time = Number(slider.value); until = null; byId("follow").checked = false; wake(); };
   picker.onchange = byId("footprints").onchange = byId("speed").onchange = () => { drawn = null; wake(); };
   byId("play").onclick = (event) => { playing = !playing; event.target.textContent = playing ? "Pause" : "Play"; wake(); };
   byId("follow").onchange = showNewest;
@@ -184,8 +195,8 @@ function listen() {
 function showNewest() {
   const chosen = accuracies[picker.selectedIndex];
   if (!byId("follow").checked || !chosen || !chosen.time_s.length) return;
-  time = Math.min(chosen.time_s[chosen.time_s.length - 1], about.duration_s);
-  slider.value = time;
+  until = Math.min(chosen.time_s[chosen.time_s.length - 1], about.duration_s);
+  if (time > until || until - time > 3 * about.round_s) time = Math.max(0, until - about.round_s); // not through all of the run
   wake();
 }
 
@@ -198,10 +209,17 @@ function begin() {
 }
 
 async function takeAccuracies() {
+  const then = accuracies;
   accuracies = await fetchAccuracies();
   if (!picker.options.length) for (const { method } of accuracies) picker.append(new Option(method));
   scale = scaleOf();
   writeLegend();
+  // Methods are trained one after the other; the one that is followed has a new record.
+  const moving = accuracies.findIndex(({ time_s }, i) => then && time_s.length > then[i].time_s.length);
+  if (byId("follow").checked && moving >= 0 && moving !== picker.selectedIndex) {
+    picker.selectedIndex = moving;
+    drawn = null;
+  }
   wake();
   showNewest();
 }
@@ -218,7 +236,13 @@ function writeLegend() {
   ramp.className = "ramp";
   colours.append(`Accuracy of the orbit: ${low} %`, ramp, `${high} %`);
   const kinds = ["isl", ...new Set(about.places.map(({ role }) => role))];
-  legend.replaceChildren(colours, entry("unknown", "not known"), ...kinds.map((kind) => entry(kind, LINK_NAMES[kind])), entry("model", "model that is sent"));
+  legend.replaceChildren(colours, entry("unknown", "not known"), ...kinds.map((kind) => entry(kind, LINK_NAMES[kind])), ...(about.has_rings ? [entry("ring", "orbit")] : []), entry("footprint", "footprint"), entry("model", "model that is sent"));
+}
+
+// At first the stations are in front: those of Starlink's preset are all in North America.
+function lookAtPlaces() {
+  const [x, y, z] = [0, 1, 2].map((axis) => about.places.reduce((sum, { r_km }) => sum + r_km[axis], 0));
+  if (Math.hypot(x, y) > 1) [view.longitude, view.latitude] = [Math.atan2(y, x), Math.min(Math.max(Math.atan2(z, Math.hypot(x, y)), -0.6), 0.6)];
 }
 
 async function start() {
@@ -229,6 +253,7 @@ async function start() {
     throw new Error("this browser offers no WebGL; the map among the charts shows the same rounds");
   }
   slider.max = about.duration_s;
+  lookAtPlaces();
   use(ratio);
   await takeAccuracies();
   begin();

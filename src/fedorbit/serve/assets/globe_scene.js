@@ -1,7 +1,7 @@
 // What is drawn: the Earth, orbits, satellites, footprints, stations, open links and models, with one draw call each.
 // One unit is the Earth's radius; the Earth-fixed axes x, y, z are x, -z, y of the scene.
 import {
-  BufferAttribute, BufferGeometry, CanvasTexture, Color, DynamicDrawUsage, LineBasicMaterial, LineSegments, Mesh,
+  BufferAttribute, BufferGeometry, CanvasTexture, Color, DynamicDrawUsage, Mesh,
   MeshBasicMaterial, PerspectiveCamera, Points, PointsMaterial, Scene, SphereGeometry, SRGBColorSpace, Vector3, WebGLRenderer,
 } from "./three.js";
 
@@ -57,11 +57,62 @@ function dots(shape, size) {
   return points;
 }
 
-function lines(count, opacity = 0.9) {
-  const material = new LineBasicMaterial({ vertexColors: true, transparent: true, opacity, depthWrite: false });
-  const segments = new LineSegments(geometry(new Float32Array(6 * count)), material);
-  segments.frustumCulled = false;
-  return segments;
+// Lines with a width in pixels of the page. Those of WebGL are one pixel of the screen wide, which can hardly be seen on a
+// sharp screen; these are two triangles each, which the graphics processor turns to the camera.
+class Lines {
+  constructor(count, width_px) {
+    this.ends = new Float32Array(6 * count);
+    this.colours = new Float32Array(6 * count);
+    this.width_px = width_px;
+    this.share = { value: [0, 0] }; // the width as a share of the canvas
+    this.count = 0;
+    const shape = new BufferGeometry(), sides = new Float32Array(4 * count), corners = new Uint32Array(6 * count);
+    for (let i = 0; i < count; i++) {
+      sides.set([1, -1, -1, 1], 4 * i);
+      corners.set([4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 1, 4 * i + 3, 4 * i + 2], 6 * i);
+    }
+    for (const name of ["position", "other", "color"]) shape.setAttribute(name, attribute(new Float32Array(12 * count)));
+    shape.setAttribute("side", new BufferAttribute(sides, 1)).setIndex(new BufferAttribute(corners, 1));
+    const material = new MeshBasicMaterial({ vertexColors: true, transparent: true, opacity: 0.9, depthWrite: false, side: 2 });
+    material.onBeforeCompile = (shader) => {
+      shader.uniforms.share = this.share;
+      shader.vertexShader = `attribute vec3 other;\nattribute float side;\nuniform vec2 share;\n${shader.vertexShader}`.replace("#include <project_vertex>", `#include <project_vertex>
+        vec4 end = projectionMatrix * modelViewMatrix * vec4(other, 1.0);
+        vec2 along = (end.xy / max(end.w, 0.01) - gl_Position.xy / gl_Position.w) / share;
+        gl_Position.xy += side * normalize(vec2(-along.y, along.x) + 1e-6) * share * gl_Position.w;`);
+    };
+    this.mesh = new Mesh(shape, material);
+    this.mesh.frustumCulled = false;
+  }
+
+  // Draws the first so many of the ends.
+  show(count) {
+    const { position, other, color } = this.mesh.geometry.attributes;
+    for (let i = 0; i < count; i++) {
+      for (let axis = 0; axis < 3; axis++) {
+        const a = this.ends[6 * i + axis], b = this.ends[6 * i + 3 + axis], place = 12 * i + axis;
+        position.array[place] = position.array[place + 3] = other.array[place + 6] = other.array[place + 9] = a;
+        position.array[place + 6] = position.array[place + 9] = other.array[place] = other.array[place + 3] = b;
+        color.array[place] = color.array[place + 3] = this.colours[6 * i + axis];
+        color.array[place + 6] = color.array[place + 9] = this.colours[6 * i + 3 + axis];
+      }
+    }
+    this.count = count;
+    this.mesh.geometry.setDrawRange(0, 6 * count);
+    position.needsUpdate = other.needsUpdate = color.needsUpdate = true;
+  }
+
+  // At least a pixel of what is drawn, or there would be gaps.
+  fit({ clientWidth, clientHeight }, ratio) {
+    const width_px = Math.max(this.width_px, 1 / ratio);
+    this.share.value[0] = width_px / clientWidth;
+    this.share.value[1] = width_px / clientHeight;
+  }
+
+  dispose() {
+    this.mesh.geometry.dispose();
+    this.mesh.material.dispose();
+  }
 }
 
 function put(array, place, x_km, y_km, z_km) {
@@ -106,7 +157,8 @@ export class GlobeScene {
     this.satellites = dots(geometry(this.nodes.subarray(0, 3 * count)), count > 300 ? 5 : 9);
     this.inContact = new Uint8Array(count); // with the ground, as the links say
     this.axes = [new Vector3(), new Vector3(), new Vector3(), new Vector3()]; // of a circle, for use in every frame
-    this.links = lines(1024);
+    this.linkWidth_px = count > 300 ? 0.7 : 1.4;
+    this.links = new Lines(1024, this.linkWidth_px);
     this.rings = this.#circles(about.has_rings ? 1 + Math.max(...about.orbit_of_satellite) : 0);
     this.footprints = this.#circles(Math.min(count, MOST_FOOTPRINTS));
     this.models = dots(geometry(new Float32Array(3 * MOST_MODELS)), 5);
@@ -114,13 +166,11 @@ export class GlobeScene {
     this.models.geometry.setDrawRange(0, 0);
     const masks = (role) => about.places.filter((place) => !role || place.role === role).map((place) => place.min_elevation_deg);
     this.elevation = (Math.min(...(masks("ground").length ? masks("ground") : masks())) * Math.PI) / 180;
-    this.scene.add(earth(about.land), this.#stations(), this.rings, this.footprints, this.satellites, this.links, this.models);
+    this.scene.add(earth(about.land), this.#stations(), this.rings.mesh, this.footprints.mesh, this.links.mesh, this.satellites, this.models);
   }
 
   #circles(count) {
-    const circles = lines(count * CORNERS);
-    circles.geometry.setDrawRange(0, 0);
-    return circles;
+    return new Lines(count * CORNERS, 0.9);
   }
 
   #stations() {
@@ -144,23 +194,22 @@ export class GlobeScene {
 
   // A circle around the Earth's centre or around `along`: at + cos u + sin v, from the axes of this scene.
   #circle(circles, number, colour, along, across, up, offset, radius) {
-    const { position, color } = circles.geometry.attributes;
+    const { ends: position, colours: color } = circles;
     for (let i = 0, place = 6 * CORNERS * number; i < CORNERS; i++) {
       for (let end = i; end <= i + 1; end++, place += 3) {
         const c = radius * COSINES[end], s = radius * SINES[end];
-        position.array[place] = offset * along.x + c * across.x + s * up.x;
-        position.array[place + 1] = offset * along.y + c * across.y + s * up.y;
-        position.array[place + 2] = offset * along.z + c * across.z + s * up.z;
-        color.array[place] = colour.r;
-        color.array[place + 1] = colour.g;
-        color.array[place + 2] = colour.b;
+        position[place] = offset * along.x + c * across.x + s * up.x;
+        position[place + 1] = offset * along.y + c * across.y + s * up.y;
+        position[place + 2] = offset * along.z + c * across.z + s * up.z;
+        color[place] = colour.r;
+        color[place + 1] = colour.g;
+        color[place + 2] = colour.b;
       }
     }
   }
 
   #shown(circles, count) {
-    circles.geometry.setDrawRange(0, 2 * CORNERS * count);
-    circles.geometry.attributes.position.needsUpdate = circles.geometry.attributes.color.needsUpdate = true;
+    circles.show(CORNERS * count);
   }
 
   // The orbits as circles: each through one of its satellites, in the direction in which it flies in space.
@@ -230,7 +279,7 @@ export class GlobeScene {
     this.inContact.fill(0);
     for (let i = 0; i < contacts.length; i += CONTACT) if (isOpen(contacts, i, seconds)) open++;
     this.#makeRoom(open);
-    const { position, color } = this.links.geometry.attributes;
+    const { ends, colours } = this.links;
     for (let i = 0, place = 0; i < contacts.length; i += CONTACT) {
       if (!isOpen(contacts, i, seconds)) continue;
       const kind = kinds[contacts[i + 2]], { r, g, b } = LINKS[kind];
@@ -238,24 +287,23 @@ export class GlobeScene {
       if (kind !== "isl") this.inContact[Math.min(contacts[i], contacts[i + 1])] = 1;
       for (let end = 0; end < 2; end++, place += 3) {
         const node = 3 * contacts[i + end];
-        for (let axis = 0; axis < 3; axis++) position.array[place + axis] = this.nodes[node + axis];
-        color.array[place] = r;
-        color.array[place + 1] = g;
-        color.array[place + 2] = b;
+        for (let axis = 0; axis < 3; axis++) ends[place + axis] = this.nodes[node + axis];
+        colours[place] = r;
+        colours[place + 1] = g;
+        colours[place + 2] = b;
       }
     }
-    this.links.geometry.setDrawRange(0, 2 * open);
-    position.needsUpdate = color.needsUpdate = true;
+    this.links.show(open);
     return this.counts;
   }
 
   #makeRoom(open) {
-    if (6 * open <= this.links.geometry.attributes.position.array.length) return;
-    this.scene.remove(this.links);
-    this.links.geometry.dispose();
-    this.links.material.dispose();
-    this.links = lines(2 * open);
-    this.scene.add(this.links);
+    if (6 * open <= this.links.ends.length) return;
+    this.scene.remove(this.links.mesh);
+    this.links.dispose();
+    this.links = new Lines(2 * open, this.linkWidth_px);
+    this.links.fit(this.canvas, this.renderer.getPixelRatio());
+    this.scene.add(this.links.mesh);
   }
 
   // Satellites in the colour of their orbit's accuracy; `known` is null where none is.
@@ -270,7 +318,7 @@ export class GlobeScene {
 
   // How many circles are drawn: orbits and footprints.
   get circles() {
-    return (this.rings.geometry.drawRange.count + this.footprints.geometry.drawRange.count) / (2 * CORNERS);
+    return (this.rings.count + this.footprints.count) / CORNERS;
   }
 
   render({ longitude, latitude, distance }) {
@@ -289,6 +337,7 @@ export class GlobeScene {
     // On a narrow screen, too, the whole Earth is seen.
     camera.fov = camera.aspect < 1 ? (2 * Math.atan(Math.tan(0.35) / camera.aspect) * 180) / Math.PI : 40;
     camera.updateProjectionMatrix();
+    for (const lines of [this.links, this.rings, this.footprints]) lines.fit(canvas, ratio);
   }
 
   // The satellite near a point of the canvas, as {satellite, x, y}; null if there is none.

@@ -8,34 +8,76 @@ function skeleton(page) {
   return parts.map((part) => `${part.tagName} ${part.dataset.chart || part.dataset.setting || part.textContent}`).join("\n");
 }
 
+let isHeld = false; // a button or finger is down: the element below it must not be replaced
+for (const kind of ["pointerdown", "pointermove", "pointerup", "pointercancel"])
+  addEventListener(kind, ({ buttons }) => { isHeld = buttons !== 0; }, true);
+
+// Changes what differs and leaves the rest alone: what is open, scrolled, focused or ticked stays so.
+function renew(now, then) {
+  if (now.isEqualNode(then)) return;
+  if (now.nodeName !== then.nodeName) return now.replaceWith(then);
+  if (now.nodeType === Node.TEXT_NODE) { now.data = then.data; return; }
+  for (const { name, value } of then.attributes) if (now.getAttribute(name) !== value) now.setAttribute(name, value);
+  for (const { name } of [...now.attributes]) if (name !== "open" && !then.hasAttribute(name)) now.removeAttribute(name);
+  const old = [...now.childNodes], fresh = [...then.childNodes];
+  fresh.forEach((child, i) => (i < old.length ? renew(old[i], child) : now.append(child)));
+  old.slice(fresh.length).forEach((child) => child.remove());
+}
+
 function takeOver(fresh, selector) {
   const now = document.querySelectorAll(selector), then = fresh.querySelectorAll(selector);
   if (now.length !== then.length) return false;
-  now.forEach((part, i) => {
-    if (part.open) then[i].open = true;
-    part.replaceWith(then[i]);
-  });
+  now.forEach((part, i) => renew(part, then[i]));
   return true;
+}
+
+// The notes above the results come and go as methods begin and end.
+function takeOverNote(fresh) {
+  const now = document.querySelector("main > .note"), then = fresh.querySelector("main > .note");
+  if (now && then) renew(now, then);
+  else if (then) document.querySelector("main").prepend(then);
+  else now?.remove();
+}
+
+// A page with other charts than before is loaded anew, with what was chosen on it.
+function reload() {
+  const chosen = { href: location.href, hidden: [...hiddenSeries].map((i) => report.series[i]), hours: chosenHours, fullScale, theme: document.documentElement.dataset.theme };
+  sessionStorage.setItem("chosen", JSON.stringify(chosen));
+  location.reload();
+}
+
+function chooseAgain() {
+  const chosen = JSON.parse(sessionStorage.getItem("chosen") || "null");
+  sessionStorage.removeItem("chosen");
+  if (chosen?.href !== location.href || typeof report === "undefined") return;
+  for (const toggle of document.querySelectorAll(".toggle[data-series]"))
+    if (chosen.hidden.includes(report.series[toggle.dataset.series])) toggle.click();
+  [chosenHours, fullScale] = [chosen.hours, chosen.fullScale];
+  setTheme(chosen.theme);
+  draw();
 }
 
 // The report's page: new numbers into the charts that are there, so that choices of the reader stay.
 function updateReport(fresh) {
-  const same = skeleton(document) === skeleton(fresh) && ["main > .note", "figure[data-chart] details", "main > section:not(.setting)", "footer"].every((selector) => takeOver(fresh, selector));
-  if (!same) return location.reload();
+  const same = skeleton(document) === skeleton(fresh) && ["figure[data-chart] details", "main > section:not(.setting)", "footer"].every((selector) => takeOver(fresh, selector));
+  if (!same) return reload();
+  takeOverNote(fresh);
   Object.assign(report, JSON.parse(fresh.getElementById("report-data").textContent));
   draw();
 }
 
 function updateList(fresh) {
   const ticked = new Set([...document.querySelectorAll("input[name=name]:checked")].map((box) => box.value));
-  for (const box of fresh.querySelectorAll("input[name=name]")) box.checked = ticked.has(box.value);
-  document.querySelector("main").replaceWith(fresh.querySelector("main"));
+  renew(document.querySelector("main"), fresh.querySelector("main"));
+  for (const box of document.querySelectorAll("input[name=name]")) box.checked = ticked.has(box.value);
 }
 
 async function update() {
   if (!document.dispatchEvent(new Event("runs-changed", { cancelable: true }))) return;
   const answer = await fetch(location.href);
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html"); // runs no script
+  const text = await answer.text();
+  while (isHeld) await new Promise((later) => setTimeout(later, 100));
+  const fresh = new DOMParser().parseFromString(text, "text/html"); // runs no script
   const has = (page) => page.getElementById("report-data") !== null;
   if (has(document) && has(fresh)) updateReport(fresh);
   else if (has(document) || has(fresh)) location.reload();
@@ -47,7 +89,11 @@ function follow(address) {
   const source = new EventSource(address);
   let busy = false, again = false;
   source.onopen = () => { status.textContent = "live"; };
-  source.onerror = () => { status.textContent = "no connection; trying again"; };
+  source.onerror = () => {
+    status.textContent = "no connection; trying again";
+    if (source.readyState !== EventSource.CLOSED) return; // after an answer that is no stream, such as 404, a browser does not try again
+    setTimeout(() => follow(address), 5000);
+  };
   source.addEventListener("changed", async () => {
     again = true;
     if (busy) return;
@@ -60,4 +106,5 @@ function follow(address) {
   });
 }
 
+chooseAgain();
 if (document.body.dataset.events) follow(document.body.dataset.events);
