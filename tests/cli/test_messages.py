@@ -219,3 +219,10 @@ sys.meta_path.insert(0, CtrlC())
 def test_options_with_wrong_values(fedorbit, arguments: str, sentence: str) -> None:
     done = fedorbit(*arguments.split(), code=2)
     assert one_sentence(done).partition(" (see")[0] == sentence
+
+
+def test_serve_without_its_packages_names_them(fedorbit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fedorbit.serve.server", None)  # the module that needs them
+    text = one_sentence(fedorbit("serve", code=2))
+    assert text.startswith("fedorbit serve needs ")
+    assert text.endswith(" is not installed; pip install 'starlette>=0.40' 'uvicorn>=0.30'")

@@ -295,7 +295,7 @@ def test_rar_without_the_package_says_what_to_install(tmp_path, monkeypatch):
     path = write_rar(tmp_path / "x.rar", FILES)
     monkeypatch.setitem(sys.modules, "rarfile", None)
     with pytest.raises(
-        DataError, match=r"x\.rar .*needs the package rarfile; install fedorbit\[rar\]"
+        DataError, match=r"x\.rar .*needs the package rarfile; pip install 'rarfile>="
     ):
         listing(path)
 

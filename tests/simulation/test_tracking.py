@@ -334,7 +334,7 @@ def test_a_missing_package_is_named_before_anything_is_done(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(
-        TrackingError, match=rf"'fedorbit\[{package}\]', or -o tracking\.{package}=false"
+        TrackingError, match=rf"pip install '{package}.*', or -o tracking\.{package}=false"
     ):
         fo.run(small(tracking={package: True}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
