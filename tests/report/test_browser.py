@@ -31,8 +31,12 @@ FLAGS = [
 class Opened:
     """A page in a browser, with everything that it said and asked for."""
 
-    def __init__(self, browser, file: Path, width: int = 1200, scheme: str = "light") -> None:
-        self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    def __init__(
+        self, browser, file: Path, width: int = 1200, scheme: str = "light", has_touch: bool = False
+    ) -> None:
+        self.page = browser.new_page(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=has_touch
+        )
         self.page.set_default_timeout(1000 * PATIENCE_S)
         self.complaints: list[str] = []
         self.requests: list[str] = []
@@ -166,6 +170,21 @@ def test_series_and_settings_can_be_chosen(browser, file: Path) -> None:
     opened.page.select_option("#setting", "1")
     assert opened.page.locator("section.setting:visible h2").inner_text() == "pathological"
     assert opened.chart("accuracy").locator('g[data-series="fedavg"]').count() == 0
+    assert opened.complaints == []
+
+
+def test_a_double_click_shows_one_method_alone_and_all_again(browser, file: Path) -> None:
+    opened = Opened(browser, file)
+    toggles, curves = opened.page.locator("button.toggle"), opened.chart("accuracy")
+    fedavg = toggles.filter(has_text="fedavg")
+    fedavg.dblclick()
+    assert curves.locator("g[data-series]").count() == 1
+    assert curves.locator('g[data-series="fedavg"]').count() == 1
+    assert [b.get_attribute("aria-pressed") for b in toggles.all()].count("true") == 1
+    fedavg.focus()
+    opened.page.keyboard.press("Shift+Enter")
+    assert curves.locator("g[data-series]").count() == 3
+    assert {b.get_attribute("aria-pressed") for b in toggles.all()} == {"true"}
     assert opened.complaints == []
 
 
@@ -390,6 +409,18 @@ def test_pointing_gives_the_values_of_all_curves(rising: Opened) -> None:
     ]  # fmt: skip
     rising.page.mouse.move(5, 5)
     assert tip.is_hidden()
+
+
+def test_a_tap_shows_values_until_the_next(browser, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", {"fedavg": 40.0}, setting=world(), rise=2.0)
+    file = write_page(tmp_path / "page.html", compare(read_runs([run])))
+    opened = Opened(browser, file, width=390, has_touch=True)
+    tip = opened.chart("accuracy").locator(".tip")
+    for share, title in ((7.2 / 12, "round 7"), (3.1 / 12, "round 3")):
+        opened.page.touchscreen.tap(*x_of(opened, "accuracy", share))
+        assert tip.inner_text().startswith(title)
+    opened.page.locator("#full-scale").tap()
+    assert opened.complaints == []
 
 
 def test_the_keyboard_looks_closer(rising: Opened) -> None:

@@ -422,6 +422,22 @@ def test_an_orbit_that_has_left_has_no_accuracy_in_the_last_round(tmp_path: Path
     assert "fedavg: lowest 40.0, highest 50.0 %" in page  # orbit 2 had 60
 
 
+@pytest.mark.parametrize(
+    ("seeds", "caption"),
+    [(1, ""), (2, " Bands span the two seeds."), (3, " Bands are 95 % confidence intervals")],
+)
+def test_captions_say_what_bands_are(tmp_path: Path, seeds: int, caption: str) -> None:
+    for seed in range(seeds):
+        write_run(tmp_path / "runs" / f"{seed}", {"fedavg": 50.0 + 4 * seed}, seed=seed)
+    comparison = compared(tmp_path / "runs")
+    page = build_page(comparison)
+    assert f"Mean over orbits, %.{caption}" in page
+    assert page.count(" Bands ") == (seeds > 1)
+    [curve] = page_document(comparison)["settings"][0]["accuracy"]
+    if seeds == 2:
+        assert (curve["mean"][0], curve["half"][0]) == (52, 2)  # from 50 to 54
+
+
 # --- What methods noted --------------------------------------------------------------------------
 
 

@@ -35,10 +35,13 @@ class Opened:
     """A page in a browser, with everything that it said and asked for."""
 
     def __init__(
-        self, browser, served: Served, target: str, width: int = 1200, scheme: str = "light"
-    ) -> None:
+        self, browser, served: Served, target: str, width: int = 1200, scheme: str = "light",
+        has_touch: bool = False,
+    ) -> None:  # fmt: skip
         self.served = served
-        self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.page = browser.new_page(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=has_touch
+        )
         self.page.set_default_timeout(1000 * PATIENCE_S)
         self.complaints: list[str] = []
         self.requests: list[str] = []
@@ -154,6 +157,92 @@ def test_a_run_is_followed_without_losing_what_was_chosen(
     assert opened.is_fine()
 
 
+def test_an_update_keeps_focus_what_is_open_and_where_a_table_was_scrolled(
+    browser, served: Served, folder: Path
+) -> None:
+    run = write_run(folder / "read", ("fedavg", "fedorbit"), rounds=30)
+    add_rounds(run, [40.0] * 24)
+    opened = Opened(browser, served, "/runs?name=read")
+    page = opened.page
+    opened.wait_for("document.getElementById('live').textContent === 'live'")
+    data = page.locator('figure[data-chart="accuracy"] details').first
+    data.locator("summary").click()
+    data.locator(".scroll").evaluate("(table) => { table.scrollTop = 120; }")
+    configuration = page.locator("main > section:not(.setting) > details").first
+    configuration.locator("summary").focus()
+    page.keyboard.press("Enter")
+    add_rounds(run, [90.0])
+    opened.wait_for(
+        "document.querySelectorAll('figure[data-chart=accuracy] tbody tr').length === 25"
+    )
+    assert data.locator(".scroll").evaluate("(table) => table.scrollTop") == 120
+    assert configuration.get_attribute("open") is not None
+    focused = page.evaluate("document.activeElement.textContent")
+    assert focused == configuration.locator("summary").inner_text()
+    assert opened.is_fine()
+
+
+def test_a_page_with_further_charts_keeps_what_was_chosen(
+    browser, served: Served, folder: Path
+) -> None:
+    add_rounds(write_run(folder / "grown" / "1", ("fedavg", "fedorbit")), [40.0, 42.0])
+    opened = Opened(browser, served, "/runs?name=grown")
+    page, toggles = opened.page, opened.page.locator("button.toggle")
+    opened.wait_for("document.getElementById('live').textContent === 'live'")
+    toggles.filter(has_text="fedavg").click()
+    page.locator("#full-scale").click()
+    add_rounds(write_run(folder / "grown" / "2", ("fedprox",)), [30.0, 31.0], "fedprox")
+    toggles.filter(has_text="fedprox").wait_for()
+    opened.wait_for("document.getElementById('full-scale').ariaPressed === 'true'")
+    pressed = {b.inner_text(): b.get_attribute("aria-pressed") for b in toggles.all()}
+    assert pressed == {"fedavg": "false", "fedorbit": "true", "fedprox": "true"}
+    assert opened.is_fine()
+
+
+def test_an_update_waits_until_a_drag_has_ended(browser, served: Served, folder: Path) -> None:
+    run = write_run(folder / "dragged")
+    add_rounds(run, [40.0, 42.0, 44.0, 46.0])
+    opened = Opened(browser, served, "/runs?name=dragged")
+    page = opened.page
+    opened.wait_for("document.getElementById('live').textContent === 'live'")
+    plot = page.locator('figure[data-chart="accuracy"] .plot').first
+    plot.scroll_into_view_if_needed()
+    axis = plot.locator("line.axis").first.bounding_box()
+    page.mouse.move(axis["x"] + 0.1 * axis["width"], axis["y"] - 60)
+    page.mouse.down()
+    page.mouse.move(axis["x"] + 0.3 * axis["width"], axis["y"] - 60)
+    with page.expect_response(lambda answer: answer.url == page.url) as answer:
+        add_rounds(run, [90.0])
+    answer.value.finished()
+    page.wait_for_timeout(300)  # time in which the page must not change
+    rows = plot.locator("xpath=..").locator("tbody tr")
+    assert rows.count() == 4
+    page.mouse.move(axis["x"] + 0.6 * axis["width"], axis["y"] - 60)
+    page.mouse.up()
+    assert plot.locator("button.show-all").count() == 1
+    wait_until(lambda: rows.count() == 5)
+    assert plot.locator("button.show-all").count() == 1
+    assert opened.is_fine()
+
+
+def test_a_page_follows_a_run_again_whose_folder_is_back(
+    browser, served: Served, folder: Path, tmp_path: Path
+) -> None:
+    run = write_run(folder / "moved")
+    add_rounds(run, [40.0])
+    opened = Opened(browser, served, "/runs?name=moved")
+    opened.wait_for("document.getElementById('live').textContent === 'live'")
+    with opened.page.expect_response(lambda answer: answer.status == 404):
+        run.rename(tmp_path / "elsewhere")
+    opened.wait_for("document.getElementById('live').textContent.startsWith('no connection')")
+    (tmp_path / "elsewhere").rename(run)
+    add_rounds(run, [50.0])
+    opened.wait_for(
+        "document.querySelectorAll('figure[data-chart=accuracy] tbody tr').length === 2"
+    )
+    assert opened.page.locator("#live").inner_text() == "live"
+
+
 def test_a_run_without_rounds_appears_once_it_has_one(
     browser, served: Served, folder: Path
 ) -> None:
@@ -227,6 +316,20 @@ def test_a_satellite_that_is_pointed_at_is_named(browser, served: Served) -> Non
         name, orbit, accuracy = re.fullmatch(r"(.+), orbit (\d+): (.+) %", text).groups()
         assert about["orbit_of_satellite"][about["satellites"].index(name)] == int(orbit)
         assert float(accuracy) == pytest.approx(50.0 + 20.0 * int(orbit) / 71, abs=0.051)
+    assert opened.is_fine()
+
+
+def test_a_tap_names_a_satellite(browser, served: Served) -> None:
+    opened = Opened(browser, served, "/globe?name=shell", has_touch=True)
+    opened.wait_for("document.getElementById('globe').dataset.points === '1589'")
+    box, label = opened.page.locator("#globe").bounding_box(), opened.page.locator("#label")
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    named = set()
+    for step in range(-10, 10):
+        opened.page.touchscreen.tap(x + 8 * step, y)
+        if label.is_visible():
+            named.add(label.inner_text())
+    assert named and all(re.fullmatch(r".+, orbit \d+: .+", text) for text in named)
     assert opened.is_fine()
 
 
@@ -334,6 +437,22 @@ def test_a_globe_follows_its_run(browser, served: Served, folder: Path) -> None:
     add_rounds(run, [50.0, 70.0])
     opened.wait_for("document.getElementById('time').value === '900'")
     opened.wait_for("document.getElementById('state').textContent.includes('70.0 %')")
+    assert opened.is_fine()
+
+
+def test_a_globe_follows_the_method_that_is_training(browser, served: Served, folder: Path) -> None:
+    run = write_run(folder / "one-by-one", ("fedavg", "fedorbit"))
+    add_rounds(run, [40.0, 41.0])
+    opened = Opened(browser, served, "/globe?name=one-by-one")
+    opened.wait_for("document.getElementById('globe').dataset.points === '13'")
+    opened.page.locator("#follow").check()
+    opened.wait_for("document.getElementById('time').value === '600'")
+    add_rounds(run, [50.0], "fedorbit")
+    opened.wait_for("document.getElementById('method').value === 'fedorbit'")
+    opened.wait_for("document.getElementById('time').value === '300'")
+    opened.wait_for("document.getElementById('state').textContent.includes('50.0 %')")
+    opened.page.locator("#time").fill("0")  # a moment that is chosen ends it
+    assert not opened.page.locator("#follow").is_checked()
     assert opened.is_fine()
 
 

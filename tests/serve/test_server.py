@@ -1,6 +1,7 @@
 """The command with real requests: what it lists, what it refuses, and how it ends."""
 
 import json
+import re
 import shutil
 import signal
 import socket
@@ -18,6 +19,7 @@ from fedorbit.report.replicates import compare
 from fedorbit.report.runfiles import read_runs
 from fedorbit.serve.app import MOST_FOLLOWERS
 from fedorbit.serve.catalog import Catalog, MethodState
+from fedorbit.serve.pages import list_page
 from tests.patience import wait_until
 from tests.report import run_folders as by_hand
 from tests.serve.command import Served, serving
@@ -71,6 +73,18 @@ def test_it_lists_runs_and_studies_and_no_links(served: Served, folder: Path) ->
     assert "world.json is a link" in states["with-a-link"]["error"]
     page = served.page("/")
     assert "kappa" in page and SECRET not in page and "linked-study" not in page
+
+
+def test_run_2_stands_before_run_10_and_its_accuracy_before_its_state(tmp_path: Path) -> None:
+    for name in ("10", "2", "b10", "b9", "b"):
+        add_rounds(write_run(tmp_path / name), [40.0])
+    catalog = Catalog(tmp_path)
+    listing = catalog.listing()
+    assert list(listing.runs) == ["2", "10", "b", "b9", "b10"]
+    page = list_page(listing, catalog.states(listing.runs), "", "")
+    heads = re.findall('<th scope="col">([^<]*)</th>', page)
+    assert heads == ["compare", "run", "method", "accuracy, %", "rounds", "state", ""]
+    assert re.search("<td>40.0</td><td>1 of 12</td><td [^>]*>interrupted</td>", page)
 
 
 def test_an_unfinished_run_of_an_earlier_version_is_listed(tmp_path: Path) -> None:
