@@ -9,6 +9,7 @@
 #   make docs      build the documentation in build/site; with search: python3 -m http.server -d build/site
 #   make results   build pages, tables and figures of the committed results in build/results, from their records
 #   make figures   the same, and draw the pictures of the README and of pages of results again
+#   make screenshots  train a small run, and take the screenshots of the documentation again
 #   make lock      write constraints.txt and requirements/ anew from the newest releases
 #   make wheels    write dist/ as it is released; in the manylinux_2_28 container for PyPI
 #   make clean     remove .venv and everything that was built
@@ -17,7 +18,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test bench bench-ray fuzz chaos docs results figures lock wheels clean
+.PHONY: help demo test bench bench-ray fuzz chaos docs results figures screenshots lock wheels clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -94,6 +95,11 @@ results: .venv/installed
 figures: .venv/installed
 	$(BIN)/python scripts/build_results.py --pictures
 	$(BIN)/python scripts/readme_figure.py
+
+# In Chromium, of runs in build/screenshots.
+screenshots: .venv/installed-test
+	sh scripts/install-chromium.sh
+	$(BIN)/python scripts/screenshots.py
 
 # Writes constraints.txt anew from the newest releases that pyproject.toml admits, and requirements/ with their hashes.
 lock:
