@@ -2,7 +2,7 @@
 
     python records_with_pandas.py
 
-Needs pandas: pip install 'fedorbit[pandas]'. What the columns mean: docs/records.md.
+Needs the extra pandas (docs/quickstart.md, Extras). What the columns mean: docs/records.md.
 """
 
 from matplotlib.figure import Figure

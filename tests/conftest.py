@@ -99,7 +99,7 @@ def _real_file(name: str) -> Path:
 @pytest.fixture(scope="session")
 def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
     """A Ray cluster of two nodes with one CPU each, both on this machine."""
-    pytest.importorskip("ray", reason="Ray is not installed; pip install 'fedorbit[ray]'")
+    pytest.importorskip("ray", reason="Ray is not installed; see the extra ray")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("FEDORBIT_CACHE", str(tmp_path_factory.mktemp("cache")))
         with start_two_nodes() as nodes:

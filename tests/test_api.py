@@ -63,7 +63,7 @@ def test_results_as_tables_figures_and_models(tmp_path: Path) -> None:
     assert isinstance(figure, Figure) and figure.axes[0].get_ylim() != (0.0, 100.0)
     assert result.plot_accuracy(full_scale=True).axes[0].get_ylim() == (0.0, 100.0)
     of_orbit = result.plot_confusion("fedorbit", 1).axes[0]
-    assert of_orbit.get_title("left").startswith("fedorbit, orbit 1, balanced accuracy")
+    assert of_orbit.get_title("left").startswith("FedOrbit, orbit 1, balanced accuracy")
     assert "all orbits" in result.plot_confusion().axes[0].get_title("left")
     with pytest.raises(RunError, match="orbit must be from 0 to 2, got 3"):
         result.plot_confusion("fedorbit", 3)

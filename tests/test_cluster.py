@@ -30,7 +30,7 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_wrong_address_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch, address: str, words: str
 ) -> None:
-    ray = pytest.importorskip("ray", reason="Ray is not installed; pip install 'fedorbit[ray]'")
+    ray = pytest.importorskip("ray", reason="Ray is not installed; see the extra ray")
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(ClusterError, match=words), ray_cluster(address):
         pass

@@ -55,11 +55,14 @@ from fedorbit.user_code import code_digests, require_allowed
 
 @dataclass(frozen=True)
 class MethodRun:
-    """One finished method."""
+    """One finished method of a run."""
 
     method: str
+    """Name of the method, as in `run.method`."""
     folder: Path
+    """Folder with its records, summary and checkpoints."""
     summary: dict[str, Any]
+    """Final results: accuracy, spread, samples, bytes; see docs/records.md."""
 
     @property
     def records(self) -> list[Record]:
