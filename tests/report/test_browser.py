@@ -469,6 +469,22 @@ def test_rounds_or_hours(rising: Opened) -> None:
     assert rising.complaints == []
 
 
+def test_communication_over_all_links_or_with_the_ground(rising: Opened) -> None:
+    """By record: 550 bytes per round, 150 of them with the ground."""
+    figure = rising.page.locator('figure[data-chart="bytes"]')
+    assert "bytes over all links" in texts(rising, "bytes")
+    rising.page.mouse.move(*x_of(rising, "bytes", 0.98))
+    assert rising.chart("bytes").locator(".tip").inner_text().startswith("6.6 k bytes")
+    figure.locator("select").select_option("links with the ground")
+    assert "bytes over links with the ground" in texts(rising, "bytes")
+    rising.page.mouse.move(*x_of(rising, "bytes", 0.98))
+    assert rising.chart("bytes").locator(".tip").inner_text().startswith("1.8 k bytes")
+    figure.locator("summary").click()
+    ends = [table.locator("tbody tr").last for table in figure.locator("table").all()]
+    assert [end.locator("th").inner_text() for end in ends] == ["6,600", "1,800"]
+    assert rising.complaints == []
+
+
 def test_transfers_are_a_matrix(browser, tmp_path: Path) -> None:
     """Of two seeds; the one station is London, and -1 the ground as a whole."""
     for seed, size in ((0, 1000), (1, 3000)):

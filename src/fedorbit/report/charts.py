@@ -52,10 +52,7 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
             chart("samples", "Accuracy for computation", "Against samples trained so far, %.",
                    f"Accuracy against samples trained. {accuracy}",
                    curve_table(shown["samples"], labels, "samples")),
-            chart("bytes", "Accuracy for communication",
-                   "Against bytes over ground-station links so far, up and down, %.",
-                   f"Accuracy against bytes over ground-station links. {accuracy}",
-                   curve_table(shown["bytes"], labels, "bytes")),
+            _communication(shown, labels, accuracy),
             class_="grid",
         ),
         _orbits(shown, labels, seeds),
@@ -68,6 +65,22 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
         _onboard(setting, shown),
     ]  # fmt: skip
     return tag("section", *parts, class_="setting", data_setting=number)
+
+
+def _communication(shown: dict[str, Any], labels: dict[int, str], accuracy: str) -> Html:
+    """Build the chart of accuracy against bytes, over all links or with the ground alone."""
+    choices = [("bytes", "all links"), ("ground_bytes", "links with the ground")]
+    pickers = tag(
+        "div", picker("Bytes over", choices, "bytes", "bytes-links"), class_="pickers", hidden=True
+    )
+    tables = (
+        curve_table(shown[name], labels, "bytes", of=f"Bytes over {links}")
+        for name, links in choices
+    )
+    return chart(
+        "bytes", "Accuracy for communication", "Against bytes sent so far, %.",
+        f"Accuracy against bytes over all links. {accuracy}", joined(tables), before=pickers,
+    )  # fmt: skip
 
 
 def _noted(

@@ -19,6 +19,11 @@ TRAFFIC = {
     "isl_bytes": "inter-satellite",
     "unlinked_bytes": "without a link",
 }
+LINKS = {
+    "bytes": ("to_ground_bytes", "from_ground_bytes", "isl_bytes"),
+    "ground_bytes": ("to_ground_bytes", "from_ground_bytes"),
+}
+"""Traffic that accuracy is drawn against: over all links, or between satellites and ground."""
 FURTHER = (
     "balanced_accuracy", "macro_f1", "hours_to_80", "from_ground", "isl", "staleness",
     "idle_visits",

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedorbit.report.confusions import confusion_values
 from fedorbit.report.curves import (
+    LINKS,
     TRAFFIC,
     against,
     begun,
@@ -64,15 +65,16 @@ def page_document(comparison: Comparison) -> dict[str, Any]:
 def chart_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any]:
     """Return the curves and bars of a setting; series are named by their place in `labels`."""
     curves: dict[str, list[dict[str, Any]]] = {
-        "accuracy": [], "spread": [], "samples": [], "bytes": [], "orbits": [], "traffic": [],
+        "accuracy": [], "spread": [], "samples": [], "orbits": [], "traffic": [],
+        **{name: [] for name in LINKS},
     }  # fmt: skip
     for series in begun(setting):
         index = labels.index(series.label)
         for key in ("accuracy", "spread"):
             curves[key].append(_thin(index, per_round(series, key)))
         curves["samples"].append(_thin(index, against(series, "accuracy", ["samples_trained"])))
-        link = ["to_ground_bytes", "from_ground_bytes"]
-        curves["bytes"].append(_thin(index, against(series, "accuracy", link)))
+        for name, links in LINKS.items():
+            curves[name].append(_thin(index, against(series, "accuracy", links)))
         curves["orbits"].append(_thin_orbits(index, *orbit_accuracies(series)))
         spent = [r.figures for r in series.replicates if r.records]
         traffic = {key: estimate([s.get(key) for s in spent]).mean for key in TRAFFIC}

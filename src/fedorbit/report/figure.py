@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fedorbit.report.markup import Html, table, tag
+from fedorbit.report.markup import Html, joined, table, tag
 from fedorbit.report.statistics import evenly
 from fedorbit.results.numbers import NOT_KNOWN, percent
 
@@ -21,10 +21,10 @@ def chart(
     number: int | None = None,
 ) -> Html:
     """Build a figure; `before` and `after` enclose the drawing, `number` counts those of a kind."""
+    # Figures side by side share three rows: what is above, the drawing, what is below.
     return tag(
         "figure",
-        tag("figcaption", tag("h3", heading), tag("p", caption)),
-        before,
+        tag("figcaption", tag("h3", heading), tag("p", caption), before),
         tag("div", class_="plot", role="img", aria_label=in_words),
         after,
         data and tag("details", tag("summary", f"Data: {heading.lower()}"), data),
@@ -34,11 +34,16 @@ def chart(
 
 
 def curve_table(
-    curves: list[dict[str, Any]], labels: dict[int, str], x: str, round_h: float | None = None
+    curves: list[dict[str, Any]],
+    labels: dict[int, str],
+    x: str,
+    round_h: float | None = None,
+    of: str | None = None,
 ) -> Html:
     """Build a table of some points of every curve; where curves have their own x, it stands beside.
 
-    With `round_h`, x are rounds, and the hours at which they end stand beside them.
+    With `round_h`, x are rounds, and the hours at which they end stand beside them. `of` is a line
+    above the table, where a chart has several.
     """
 
     def place(value: float) -> list[str]:
@@ -59,7 +64,8 @@ def curve_table(
             at = place(curve["x"][i]) if known else [NOT_KNOWN] * len(x_heads)
             row += [*([] if same_x else at), with_half(curve, i) if known else NOT_KNOWN]
         rows.append(row)
-    return table(head, rows, f"Values against {x}")
+    built = table(head, rows, of or f"Values against {x}")
+    return built if of is None else joined([tag("p", of), built])
 
 
 def with_half(curve: dict[str, Any], i: int) -> str:

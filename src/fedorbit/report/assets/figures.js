@@ -14,7 +14,7 @@ const DRAW = {
   accuracy: (place, setting) => overTime(place, setting, setting.accuracy, percentRange, true),
   spread: (place, setting) => overTime(place, setting, setting.spread, percentRange, true),
   samples: (place, setting) => overCost(place, setting.samples, "samples trained", "samples"),
-  bytes: (place, setting) => overCost(place, setting.bytes, "bytes between orbits and ground stations", "bytes"),
+  bytes: drawBytes,
   orbits: drawOrbits,
   confusion: drawConfusion,
   "per-class": drawPerClass,
@@ -69,6 +69,11 @@ function overCost(place, rows, label, name) {
   const highest = Math.max(...rows.flatMap((row) => row.x.filter((x) => x !== null)), 1);
   const axis = { key: `${name} ${current}`, max: highest, unit: 1, label, title: (x) => `${short(x)} ${name}` };
   lineChart(place, { curves: labelled(rows), axis, range: (extremes) => percentRange(extremes, zooms.has(axis.key)) });
+}
+
+function drawBytes(place, setting) {
+  const links = place.closest("figure").querySelector(".bytes-links");
+  overCost(place, setting[links.value], `bytes over ${links.selectedOptions[0].text}`, "bytes");
 }
 
 // Rounds [begin, end) with the same share of orbits in view, above none.
