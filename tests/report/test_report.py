@@ -472,7 +472,7 @@ def test_what_was_noted_has_charts_and_columns(tmp_path: Path) -> None:
     assert [c["series"] for c in shown["noted"]["staleness"]] == [fedsat]
     assert shown["noted"]["staleness"][0]["x"] == [1, 4, 7, 10]
     told = " ".join(Parsed(page).texts)
-    assert "FedAvg hours to 80 % staleness idle visits seeds" in told
+    assert "FedAvg hours to 80 % of final staleness idle visits seeds" in told
     # (1 + 4 + 7 + 10) / 4 = 5.5; all accuracies are the same, so reached in the first 5 minutes.
     assert "fedsat 60.0 20.0 12.0 k 1.20 kB 1.00 × 0.1 5.5 15 1" in told
     assert "fedavg 50.0 20.0 12.0 k 1.20 kB 1.00 × 0.1 – – 1" in told
@@ -515,7 +515,7 @@ def test_a_study_that_asks_for_hours_and_bytes_has_them(tmp_path: Path) -> None:
     assert further_metrics(comparison.settings) == ["hours_to_80", "isl"]  # no staleness is known
     page = build_page(comparison)
     assert embedded(page)["settings"][0]["by_clock"] is True
-    assert "hours to 80 % inter-satellite seeds" in " ".join(Parsed(page).texts)
+    assert "hours to 80 % of final inter-satellite seeds" in " ".join(Parsed(page).texts)
 
 
 def test_hours_at_an_accuracy_that_only_some_seeds_reach_have_no_mean(tmp_path: Path) -> None:

@@ -81,10 +81,10 @@ METRICS: dict[str, Metric] = {
     "accuracy": Metric("accuracy", _figure("accuracy")),
     "spread": Metric("spread", _figure("spread")),
     "hours_to_80": Metric(
-        f"hours to {100 * REACHED:.0f} %",
+        f"hours to {100 * REACHED:.0f} % of final",
         _hours_to_reached,
-        f"Hours to {100 * REACHED:.0f} %: simulated hours until the accuracy reaches that share of "
-        f"its final value, and holds it in the mean of {LAST_ROUNDS} evaluated rounds.",
+        f"Hours to {100 * REACHED:.0f} % of final: simulated hours until the accuracy reaches that "
+        f"share of its final value, and holds it in the mean of {LAST_ROUNDS} evaluated rounds.",
         needs_records=True,
     ),
     "balanced_accuracy": Metric(
