@@ -203,7 +203,7 @@ def test_a_lost_cluster_is_one_sentence_and_a_checkpoint(
 def test_a_wrong_address_leaves_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ray = pytest.importorskip("ray", reason="Ray is not installed; pip install 'fedorbit[ray]'")
+    ray = pytest.importorskip("ray", reason="Ray is not installed; see the extra ray")
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.chdir(tmp_path)
     assert execute(["run", "--ray-address", "127.0.0.1:1", "--out", "run"]) == 2

@@ -54,9 +54,11 @@ def prepare(
 ) -> Dataset:
     """Write a dataset into the cache under `name`, for `data.name` of runs; return it.
 
-    `test` is the official test split, if there is one. Class names are those of `dataset.classes`
-    unless given. `size` resizes images to a square. `layout` is the order of axes of tensors and
-    arrays if not as above. Coordinates are one angle per sample, those of `test` last.
+    A sample is a pair (image, label) or a mapping with these keys; an image is a PIL image, a
+    tensor or an array. `test` is the official test split, if there is one. Class names are those of
+    `dataset.classes` unless given. `size` resizes images to a square. `layout` is the order of
+    axes; by default tensors have their channels first, arrays last. Coordinates are one angle per
+    sample, those of `test` last.
     A dataset already prepared from the same samples is only opened; `force` replaces it.
     """
     refuse_reserved(name, SOURCE)
