@@ -485,6 +485,33 @@ def test_communication_over_all_links_or_with_the_ground(rising: Opened) -> None
     assert rising.complaints == []
 
 
+def test_relayed_contacts_are_light(browser, tmp_path: Path) -> None:
+    """Orbit 0 is reached in rounds 0, 1 and 6, and the station sees it in the first two."""
+    physical = {"rounds": 12, "method": ["fedavg"], "links": "physical"}
+    run = write_run(tmp_path / "run", {"fedavg": 50.0}, setting=linked_world(), run=physical,
+                    network={"isl": "line-of-sight"})  # fmt: skip
+    opened = Opened(browser, write_page(tmp_path / "page.html", compare(read_runs([run]))))
+    lanes = opened.chart("timeline")
+    assert (
+        lanes.locator(".relayed rect").count() == 3 and lanes.locator(".direct rect").count() == 1
+    )
+    for t, how in ((1, "direct"), (6, "relayed")):
+        opened.page.mouse.move(*x_of(opened, "timeline", (t + 0.5) / 12))
+        assert lanes.locator(".tip").inner_text().split("\n") == [f"round {t}", "orbit 0", how]
+    assert opened.complaints == []
+
+
+def test_lanes_of_many_orbits_have_one_colour(browser, tmp_path: Path) -> None:
+    for orbits, colours in ((11, 7), (12, 1)):
+        counts = {"orbit_class_counts": [[1, 1]] * orbits, "test_class_counts": [[1, 1]] * orbits}
+        setting = {**world(), **counts, "visible": [[[0, 2]]] * orbits, "similarity": None}
+        run = write_run(tmp_path / f"{orbits}", {"fedavg": 50.0}, setting=setting)
+        file = write_page(tmp_path / f"{orbits}.html", compare(read_runs([run])))
+        groups = Opened(browser, file).chart("timeline").locator("g.window")
+        assert groups.count() == orbits
+        assert len({group.get_attribute("class") for group in groups.all()}) == colours
+
+
 def test_transfers_are_a_matrix(browser, tmp_path: Path) -> None:
     """Of two seeds; the one station is London, and -1 the ground as a whole."""
     for seed, size in ((0, 1000), (1, 3000)):

@@ -422,6 +422,36 @@ def test_an_orbit_that_has_left_has_no_accuracy_in_the_last_round(tmp_path: Path
     assert "fedavg: lowest 40.0, highest 50.0 %" in page  # orbit 2 had 60
 
 
+def relayed(folder: Path) -> Path:
+    """A run over physical links: orbit 0 has one contact with the station, of 600 s, two rounds."""
+    return write_run(
+        folder,
+        {"fedavg": 50.0},
+        setting=linked_world(),
+        network={"isl": "line-of-sight"},
+        run={"rounds": ROUNDS, "method": ["fedavg"], "links": "physical"},
+    )
+
+
+def test_direct_contacts_are_told_from_relayed_ones(tmp_path: Path) -> None:
+    comparison = compared(relayed(tmp_path / "run"))
+    [shown] = page_document(comparison)["settings"]
+    assert shown["visible"] == VISIBLE
+    assert shown["direct"] == [[[0, 2]], [], []] and shown["in_direct"] == [2, 0, 0]
+    page = build_page(comparison)
+    assert "Light: reached over other satellites." in page
+    told = " ".join(Parsed(page).texts)
+    assert "orbit rounds reached share direct passes orbit 0 3 25.0 % 2 2" in told
+
+
+def test_direct_contacts_need_the_orbit_of_every_satellite(tmp_path: Path) -> None:
+    far = linked_world()
+    far["positions"]["of_satellites"] = 4
+    assert run_links.direct_windows(linked_world()) is not None
+    assert run_links.direct_windows(far) is None
+    assert run_links.direct_windows(world()) is None
+
+
 @pytest.mark.parametrize(
     ("seeds", "caption"),
     [(1, ""), (2, " Bands span the two seeds."), (3, " Bands are 95 % confidence intervals")],

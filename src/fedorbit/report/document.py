@@ -20,7 +20,7 @@ from fedorbit.report.curves import (
 from fedorbit.report.noted import is_by_clock, noted_values
 from fedorbit.report.onboard import onboard_values
 from fedorbit.report.replicates import Comparison, Setting
-from fedorbit.report.run_links import run_links
+from fedorbit.report.run_links import direct_windows, run_links
 from fedorbit.report.statistics import Curve, Floats, evenly
 from fedorbit.report.sweeps import FINAL_FIGURES, MOST_SWEEPS, Sweep, sweeps
 from fedorbit.report.transfers import transfer_values
@@ -80,6 +80,8 @@ def chart_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any]:
         traffic = {key: estimate([s.get(key) for s in spent]).mean for key in TRAFFIC}
         curves["traffic"].append({"series": index, **traffic})
     windows = visible_windows(setting)
+    world = setting.run.world
+    direct = direct_windows(world) if world is not None and setting.run.is_relayed else None
     onboard = onboard_values(setting, labels, _thin)
     noted = noted_values(setting, labels, _thin)
     confusion = confusion_values(setting, labels)
@@ -93,7 +95,9 @@ def chart_values(setting: Setting, labels: Sequence[str]) -> dict[str, Any]:
         "by_clock": is_by_clock(setting),
         "visible": _thin_windows(windows),
         "seen_as": "reached" if setting.run.is_relayed else "in view",
-        "in_view": windows and [sum(end - begin for begin, end in row) for row in windows],
+        "in_view": windows and _rounds_in(windows),
+        "direct": _thin_windows(direct),
+        "in_direct": direct and _rounds_in(direct),
         **curves,
         **({"onboard": onboard} if onboard else {}),
         **({"noted": noted} if noted else {}),
@@ -145,6 +149,10 @@ def _thin_orbits(index: int, rounds: Floats, accuracies: Floats) -> dict[str, An
     kept = evenly(len(rounds), points)
     rows = [_plain(row, 1) for row in accuracies[:, kept]]
     return {"series": index, "x": _plain(rounds[kept], 0), "rows": rows}
+
+
+def _rounds_in(windows: list[list[list[int]]]) -> list[int]:
+    return [sum(end - begin for begin, end in row) for row in windows]
 
 
 def _thin_windows(windows: list[list[list[int]]] | None) -> list[list[list[int]]] | None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedorbit.orbits.linkage import overlaps
-from fedorbit.orbits.plan import ContactPlan
+from fedorbit.orbits.plan import KINDS, ContactPlan
 from fedorbit.orbits.plan_files import from_document
 
 MAX_LINES = 30_000
@@ -104,6 +104,39 @@ class RunLinks:
             )
             for i in range(min(len(self), LISTED))
         ]
+
+
+def direct_windows(world: dict[str, Any]) -> list[list[list[int]]] | None:
+    """Return rounds [begin, end) per orbit that are reached without other satellites in between.
+
+    None where the world lacks contacts or the orbit of a satellite.
+    """
+    contacts, positions = world.get("contacts"), world["positions"]
+    if contacts is None or contacts["first"] is None:
+        return None
+    if len(positions["satellites"]) < positions["of_satellites"]:
+        return None
+    plan = from_document(contacts)
+    orbit = np.zeros(plan.satellites, dtype=np.int64)
+    orbit[positions["satellites"]] = positions["orbit_of_satellite"]
+    with_ground = plan.kind != KINDS.index("isl")
+    satellite = np.minimum(plan.first, plan.second)[with_ground]  # servers have higher numbers
+    begin = np.floor(plan.begin_s[with_ground] / world["round_s"]).astype(np.int64)
+    end = np.ceil(plan.end_s[with_ground] / world["round_s"]).astype(np.int64)
+    direct = np.zeros((len(world["visible"]), world["rounds"]), dtype=bool)
+    for row, first, last in zip(orbit[satellite], begin, end, strict=True):
+        direct[row, first:last] = True
+    reached = np.zeros_like(direct)
+    for row, windows in enumerate(world["visible"]):
+        for first, last in windows:
+            reached[row, first:last] = True
+    return [_windows(row) for row in direct & reached]
+
+
+def _windows(rounds: NDArray[np.bool_]) -> list[list[int]]:
+    edges = np.flatnonzero(np.diff(rounds, prepend=False, append=False))
+    windows: list[list[int]] = edges.reshape(-1, 2).tolist()
+    return windows
 
 
 def run_links(world: dict[str, Any] | None) -> RunLinks | None:

@@ -29,12 +29,21 @@ def timeline_chart(setting: Setting, shown: dict[str, Any]) -> Html | None:
     counted, last = (
         (passes, "passes") if passes is not None else (list(map(len, windows)), "runs of rounds")
     )
+    direct = shown["in_direct"]
     rows = [
-        (f"orbit {o}", in_rounds, f"{100.0 * in_rounds / rounds:.1f} %", count)
+        (
+            f"orbit {o}",
+            in_rounds,
+            f"{100.0 * in_rounds / rounds:.1f} %",
+            *([direct[o]] if direct else []),
+            count,
+        )
         for o, (in_rounds, count) in enumerate(zip(seen, counted, strict=True))
     ]
     how = "reaches an orbit, directly or relayed" if setting.run.is_relayed else "sees an orbit"
     caption = f"Rounds in which a station {how}; {idle:.1f} % of rounds have none."
+    if direct:
+        caption += " Light: reached over other satellites."
     if service := (setting.run.world or {}).get("service"):
         caption += (
             f" Only rounds are shown that are long enough to send a model up and one down, "
@@ -42,7 +51,7 @@ def timeline_chart(setting: Setting, shown: dict[str, Any]) -> Html | None:
         )
     seen_as = shown["seen_as"]
     words = f"{caption} Orbits are {seen_as} in {min(seen)} to {max(seen)} of {rounds} rounds."
-    heads = ("orbit", f"rounds {seen_as}", "share", last)
+    heads = ("orbit", f"rounds {seen_as}", "share", *(["direct"] if direct else []), last)
     data = table(heads, rows, f"Rounds {seen_as} per orbit")
     links = run_links(setting.run.world)
     if links is not None:

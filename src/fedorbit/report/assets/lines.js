@@ -1,6 +1,8 @@
 // Charts along an x axis: curves with bands and marks, and lanes of contacts.
 "use strict";
 
+const ONE_COLOUR_FROM = 12; // orbits: of more, neighbours would share the few colours without a meaning
+
 // Runs of known values; a gap in the records is a gap in the line.
 function pieces(curve) {
   const found = [[]];
@@ -100,9 +102,12 @@ function visibilityShade(svg, windows, [low, high], X, box) {
   }
 }
 
-// windows: per orbit [begin, end) in rounds; at(round): its place on the axis. Returns what marks a round.
-function timeline(place, { visible: windows, in_view: inView, seen_as: seenAs, rounds }, axis, at) {
+// windows: per orbit [begin, end) in rounds; direct: those without other satellites in between, or null.
+// at(round): its place on the axis. Returns what marks a round.
+function timeline(place, { visible: windows, direct, in_view: inView, seen_as: seenAs, rounds }, axis, at) {
   const [low, high] = shownPart(axis), lanes = windows.length;
+  const colour = (orbit) => (lanes < ONE_COLOUR_FROM ? orbit : 0);
+  const has = (row, t) => row.some(([begin, end]) => begin <= t && t < end);
   const lane = Math.max(4, Math.min(20, 420 / lanes));
   const height = lane * lanes + 40;
   const [svg, width] = canvas(place, height);
@@ -113,11 +118,13 @@ function timeline(place, { visible: windows, in_view: inView, seen_as: seenAs, r
     const y = orbit * lane;
     const thin = Math.max(3, lane - (lane > 8 ? 3 : 1));
     make("rect", { class: "lane", x: box.left, y, width: box.right - box.left, height: thin }, svg);
-    const group = make("g", { class: `window ${colourClass(orbit)}` }, svg);
-    for (const [begin, end] of row) {
-      if (at(end) <= low || at(begin) >= high) continue;
-      const x = X(Math.max(at(begin), low));
-      make("rect", { x, y, width: Math.max(0.7, X(Math.min(at(end), high)) - x - 0.3), height: thin }, group);
+    for (const [kind, drawn] of direct ? [["relayed", row], ["direct", direct[orbit]]] : [["", row]]) {
+      const group = make("g", { class: `window ${kind} ${colourClass(colour(orbit))}` }, svg);
+      for (const [begin, end] of drawn) {
+        if (at(end) <= low || at(begin) >= high) continue;
+        const x = X(Math.max(at(begin), low));
+        make("rect", { x, y, width: Math.max(0.7, X(Math.min(at(end), high)) - x - 0.3), height: thin }, group);
+      }
     }
     if (orbit % step) return;
     make("text", { x: box.left - 7, y: y + thin / 2 + 4, "text-anchor": "end" }, svg, `orbit ${orbit}`);
@@ -129,8 +136,9 @@ function timeline(place, { visible: windows, in_view: inView, seen_as: seenAs, r
   const middles = Array.from({ length: rounds }, (_, t) => at(t + 0.5));
   interact(place, svg, box, axis, middles, (middle) => {
     const t = nearestIndex(middles, middle);
-    const seen = windows.flatMap((row, orbit) => (row.some(([a, b]) => a <= t && t < b) ? [orbit] : []));
-    const rows = seen.map((orbit) => ({ index: orbit, label: `orbit ${orbit}`, text: seenAs, y: null }));
+    const seen = windows.flatMap((row, orbit) => (has(row, t) ? [orbit] : []));
+    const how = (orbit) => (direct ? (has(direct[orbit], t) ? "direct" : "relayed") : seenAs);
+    const rows = seen.map((orbit) => ({ index: colour(orbit), label: `orbit ${orbit}`, text: how(orbit), y: null }));
     return { title: `round ${t}${seen.length ? "" : `: none ${seenAs}`}`, rows };
   });
   return (t) => {
