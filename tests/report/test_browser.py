@@ -202,6 +202,27 @@ def test_dark_by_preference_and_by_button(browser, file: Path, tmp_path: Path) -
     save_screenshot(dark, tmp_path, "dark")
 
 
+def test_a_chosen_theme_is_kept_until_it_is_that_of_the_system(browser, file: Path) -> None:
+    opened = Opened(browser, file)
+    for name, colour in (("Dark", "rgb(18, 23, 29)"), ("Light", "rgb(255, 255, 255)")):
+        opened.page.get_by_role("button", name=name, exact=True).click()
+        assert background(opened) == colour
+        opened.page.reload()
+        assert background(opened) == colour
+    assert opened.page.evaluate("localStorage.length") == 0
+    assert opened.complaints == []
+
+
+def test_a_browser_that_stores_nothing_has_both_themes(browser, file: Path) -> None:
+    opened = Opened(browser, file)
+    refuse = "Object.defineProperty(window, 'localStorage', { get() { throw new Error('no'); } })"
+    opened.page.add_init_script(refuse)
+    opened.page.reload()
+    opened.page.locator("#theme").click()
+    assert background(opened) == "rgb(18, 23, 29)"
+    assert opened.complaints == []
+
+
 def test_a_phone_needs_no_sideways_scrolling(browser, file: Path, tmp_path: Path) -> None:
     opened = Opened(browser, file, width=360)
     assert opened.page.evaluate("document.documentElement.scrollWidth") == 360
@@ -288,6 +309,11 @@ def test_a_confusion_matrix_of_a_method_and_orbit(browser, file: Path) -> None:
         f"town taken for {EVIL}: 2 of 8 (25.0 %)",
         "town taken for town: 6 of 8 (75.0 %)",
     ]
+    figure.locator("summary").click()
+    listed = figure.locator("table").nth(1)  # of fedorbit, after fedavg
+    assert listed.locator("thead th").all_text_contents() == ["true class", EVIL, "town"]
+    rows = [row.locator("th, td").all_text_contents() for row in listed.locator("tbody tr").all()]
+    assert rows == [[EVIL, "2", "2"], ["town", "2", "6"]]
     choose("confusion-method", "fedavg")
     choose("confusion-orbit", "0")
     assert cells() == [
@@ -330,6 +356,25 @@ def test_axes_fit_what_is_drawn_or_show_everything(browser, file: Path) -> None:
     assert opened.complaints == []
 
 
+def test_the_top_tick_of_percentages_has_their_unit(browser, file: Path) -> None:
+    opened = Opened(browser, file)
+    opened.page.locator("#full-scale").click()
+    for name in ("accuracy", "samples", "bytes", "orbits"):
+        marks = [text for text in texts(opened, name) if text.endswith(" %")]
+        assert marks == ["100 %"], name
+    assert "100" in texts(opened, "spread")  # points
+
+
+def test_the_lowest_curve_is_above_the_strip_of_contacts(browser, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", {"fedavg": 0.0}, setting=world())
+    opened = Opened(browser, write_page(tmp_path / "page.html", compare(read_runs([run]))))
+    bottom = "(parts) => Math.max(...parts.map((part) => part.getBoundingClientRect().bottom))"
+    top = "(parts) => Math.max(...parts.map((part) => part.getBoundingClientRect().top))"
+    plot = opened.chart("accuracy")
+    strip = plot.locator(".shade rect").evaluate_all(top)
+    assert plot.locator(".curve").evaluate_all(bottom) <= strip - 2
+
+
 # --- Looking closer -------------------------------------------------------------------------------
 
 
@@ -364,7 +409,7 @@ def test_dragging_shows_a_part_of_all_charts_over_time(rising: Opened) -> None:
     """Rounds 3 to 6: accuracies 46 to 52 and 66 to 72 of 40 to 82."""
     whole = {name: texts(rising, name) for name in ("accuracy", "spread", "orbits", "timeline")}
     samples = texts(rising, "samples")
-    assert {"0", "5", "10", "40", "80", "round"} <= set(whole["accuracy"])
+    assert {"0", "5", "10", "40", "80 %", "round"} <= set(whole["accuracy"])
     drag(rising, "accuracy", 6 / 12, 3 / 12)  # leftwards, too
     for name, before in whole.items():
         assert {"3", "4", "5", "6"} <= set(texts(rising, name)) != set(before), name
@@ -373,7 +418,7 @@ def test_dragging_shows_a_part_of_all_charts_over_time(rising: Opened) -> None:
     assert min(v for v in axis if v > 6) >= 46 and max(axis) <= 72  # the y axis fits the part
     assert texts(rising, "samples") == samples  # another axis
     rising.page.locator("#full-scale").click()
-    assert {"0", "100"} <= set(texts(rising, "accuracy"))
+    assert {"0", "100 %"} <= set(texts(rising, "accuracy"))
     rising.page.locator("#full-scale").click()
     rising.chart("spread").locator("button.show-all").click()
     assert {name: texts(rising, name) for name in whole} == whole

@@ -12,7 +12,7 @@ import pytest
 
 from fedorbit.config import load_config
 from fedorbit.errors import RunError
-from fedorbit.report import document, run_links
+from fedorbit.report import confusions, document, run_links
 from fedorbit.report.curves import (
     NOTED,
     against,
@@ -431,6 +431,12 @@ def relayed(folder: Path) -> Path:
         network={"isl": "line-of-sight"},
         run={"rounds": ROUNDS, "method": ["fedavg"], "links": "physical"},
     )
+
+
+def test_a_matrix_of_many_classes_is_no_table(tmp_path: Path) -> None:
+    [setting] = compared(write_run(tmp_path / "run", {"fedavg": 50.0}, setting=world())).settings
+    assert "field" in str(confusions.matrix_tables(setting, ["field", "town"]))
+    assert confusions.matrix_tables(setting, [f"{c}" for c in range(16)]) is None
 
 
 def test_direct_contacts_are_told_from_relayed_ones(tmp_path: Path) -> None:

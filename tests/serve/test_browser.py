@@ -104,9 +104,12 @@ def test_ticked_runs_are_compared(browser, served: Served, tmp_path: Path) -> No
     opened = Opened(browser, served, "/")
     page = opened.page
     opened.save(tmp_path, "list")
-    for name in ("first", "second"):
+    button = page.locator("form button")
+    assert button.is_disabled() and button.inner_text() == "Compare"
+    for name, text in (("first", "Compare 1 run"), ("second", "Compare 2 runs")):
         page.get_by_label(f"Compare {name}").check()
-    page.get_by_role("button", name="Compare").click()
+        assert button.inner_text() == text
+    button.click()
     page.wait_for_url("**/runs?name=first&name=second")
     for name in ("accuracy", "spread", "orbits", "timeline", "map", "classes", "similarity"):
         drawn = page.locator(f'figure[data-chart="{name}"] .plot svg :is(path, rect, circle)')
@@ -261,6 +264,7 @@ def test_the_list_takes_in_new_runs(browser, served: Served, folder: Path) -> No
     write_run(folder / "another")
     opened.page.get_by_label("Compare another").wait_for()
     assert opened.page.get_by_label("Compare first").is_checked()
+    assert opened.page.locator("form button").inner_text() == "Compare 1 run"
     assert opened.is_fine()
 
 
@@ -483,6 +487,17 @@ def test_light_and_dark(browser, served: Served, scheme: str, colour: str, tmp_p
     opened = Opened(browser, served, "/runs?name=first&name=second", scheme=scheme)
     assert opened.page.evaluate("getComputedStyle(document.body).backgroundColor") == colour
     opened.save(tmp_path, scheme)
+
+
+def test_a_chosen_theme_holds_on_all_pages(browser, served: Served) -> None:
+    opened = Opened(browser, served, "/")
+    colour = "getComputedStyle(document.body).backgroundColor"
+    opened.page.get_by_role("button", name="Dark", exact=True).click()
+    for target in ("/", "/runs?name=first", "/globe?name=first", "/runs"):
+        opened.page.goto(urljoin(served.address, target))
+        assert opened.page.evaluate(colour) == "rgb(18, 23, 29)", target
+        assert opened.page.get_by_role("button", name="Light", exact=True).is_visible()
+    assert [text for text in opened.complaints if "400" not in text] == []  # without a name
 
 
 def test_without_webgl_there_is_a_sentence(browser, served: Served) -> None:

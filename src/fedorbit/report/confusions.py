@@ -19,6 +19,10 @@ MAX_VALUES = 20_000
 """Most values of a method on a page; with more, only the sum over orbits is shown."""
 
 
+MAX_LISTED = 15
+"""Most classes of a matrix as a table."""
+
+
 def summed(matrices: Sequence[Any]) -> Counts | None:
     """Add matrices up; those that are None do not count."""
     known = [np.asarray(matrix, dtype=np.int64) for matrix in matrices if matrix is not None]
@@ -99,11 +103,24 @@ def class_charts(setting: Setting, shown: dict[str, Any], labels: dict[int, str]
     )
     words = f"{len(values['names'])} classes. {in_words(setting)}."
     charts = (
-        chart("confusion", "Confusion of classes", matrix, f"Confusion matrix of {words}", None),
+        chart("confusion", "Confusion of classes", matrix, f"Confusion matrix of {words}",
+              matrix_tables(setting, values["names"])),
         chart("per-class", "Figures per class", per_class, f"Accuracy and F1 of {words}",
               class_tables(setting)),
     )  # fmt: skip
     return tag("div", pickers, tag("div", *charts, class_="grid"), class_="class-view")
+
+
+def matrix_tables(setting: Setting, names: Sequence[str]) -> Html | None:
+    """Build a table of every method's matrix, all orbits together; None with too many classes."""
+    if len(names) > MAX_LISTED:
+        return None
+    built: list[Html] = []
+    for label, matrix in total_matrices(setting).items():
+        caption = f"{label}: true class by predicted class, all orbits together"
+        rows = [(name, *row) for name, row in zip(names, matrix.tolist(), strict=True)]
+        built += [tag("p", caption), table(["true class", *names], rows, caption)]
+    return joined(built)
 
 
 def class_tables(setting: Setting) -> Html:

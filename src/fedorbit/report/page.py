@@ -14,7 +14,8 @@ from fedorbit.report.markup import Html, embedded_json, joined, tag
 from fedorbit.report.replicates import Comparison
 
 SCRIPTS = (
-    "svg.js", "zoom.js", "lines.js", "matrices.js", "map.js", "classes.js", "figures.js", "page.js",
+    "theme.js", "svg.js", "zoom.js", "lines.js", "matrices.js", "map.js", "classes.js",
+    "figures.js", "page.js",
 )  # fmt: skip
 """Scripts in the order in which they must run, as one script or as several."""
 STYLE = "page.css"
@@ -64,15 +65,18 @@ def content(comparison: Comparison) -> list[Html]:
         tag(
             "header",
             tag("div", tag("h1", title), tag("p", wording.summary_line(comparison), class_="lead")),
-            tag(
-                "button", "Dark", id="theme", type="button", hidden=True, aria_label="Light or dark"
-            ),
+            theme_button(),
             class_="top",
         ),
         main,
         tag("footer", f"Made by fedorbit {__version__} from the record files of the runs above."),
         tag("script", embedded_json(document), type="application/json", id="report-data"),
     ]
+
+
+def theme_button() -> Html:
+    """Return the button that a page's script shows and gives its text."""
+    return tag("button", "Dark", id="theme", type="button", hidden=True, title="Light or dark")
 
 
 def _policy(script: str) -> str:

@@ -6,7 +6,7 @@ from urllib.parse import quote, urlencode
 from fedorbit import __version__
 from fedorbit.report import wording
 from fedorbit.report.markup import Html, joined, scrolling, tag
-from fedorbit.report.page import SCRIPTS, STYLE, content
+from fedorbit.report.page import SCRIPTS, STYLE, content, theme_button
 from fedorbit.report.replicates import Comparison
 from fedorbit.results.numbers import percent
 from fedorbit.serve.catalog import Group, Listing, MethodState, RunState
@@ -18,6 +18,7 @@ PHASES = {
     "waiting": "not begun",
 }
 COLUMNS = ("compare", "run", "method", "accuracy, %", "rounds", "state", "")
+THEME = "theme.js"
 MOST_GLOBES = 3
 """Links to globes above a comparison."""
 
@@ -43,8 +44,10 @@ def page(
         tag("title", f"{title} · fedorbit"),
         Html('<link rel="icon" href="/assets/icon.svg">'),
         *(Html(f'<link rel="stylesheet" href="/assets/{name}">') for name in (STYLE, "serve.css")),
+        tag("script", src=f"/assets/{THEME}"),  # before anything is shown
     )
-    sources = [tag("script", src=f"/assets/{name}") for name in (*scripts, "live.js")]
+    named = [name for name in (*scripts, "live.js") if name != THEME]
+    sources = [tag("script", src=f"/assets/{name}") for name in named]
     if module is not None:
         sources.append(tag("script", src=f"/assets/{module}", type="module"))
     built = tag("body", *body, *sources, data_events=events)
@@ -140,7 +143,7 @@ def problem_page(sentence: str, events: str | None = None) -> Html:
 
 def _top(title: str, lead: str, links: Sequence[tuple[str, str]]) -> Html:
     named = tag("div", tag("h1", title), tag("p", lead, class_="lead"))
-    return joined([_nav(links), tag("header", named, class_="top")])
+    return joined([_nav(links), tag("header", named, theme_button(), class_="top")])
 
 
 def _nav(links: Sequence[tuple[str, str]]) -> Html:

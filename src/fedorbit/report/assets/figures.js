@@ -11,8 +11,8 @@ const TRAFFIC = [
 
 const DRAW = {
   sweep: drawSweep,
-  accuracy: (place, setting) => overTime(place, setting, setting.accuracy, percentRange, true),
-  spread: (place, setting) => overTime(place, setting, setting.spread, percentRange, true),
+  accuracy: (place, setting) => overTime(place, setting, setting.accuracy, percentRange, { unit: "%", hasShade: true }),
+  spread: (place, setting) => overTime(place, setting, setting.spread, percentRange, { hasShade: true }),
   samples: (place, setting) => overCost(place, setting.samples, "samples trained", "samples"),
   bytes: drawBytes,
   orbits: drawOrbits,
@@ -24,8 +24,8 @@ const DRAW = {
   classes: drawClasses,
   similarity: drawSimilarity,
   traffic: drawTraffic,
-  onboard: (place, setting) => overTime(place, setting, setting.onboard.time, rangeFromZero, false, setting.onboard.round_s),
-  charge: (place, setting) => overTime(place, setting, setting.onboard.charge, () => [0, 100]),
+  onboard: (place, setting) => overTime(place, setting, setting.onboard.time, rangeFromZero, { limit: setting.onboard.round_s }),
+  charge: (place, setting) => overTime(place, setting, setting.onboard.charge, () => [0, 100], { unit: "%" }),
   staleness: (place, setting) => overTime(place, setting, setting.noted.staleness, rangeFromZero),
   version: (place, setting) => overTime(place, setting, setting.noted.version, rangeFromZero),
   idle_visit: (place, setting) => overTime(place, setting, setting.noted.idle_visit, rangeFromZero),
@@ -58,17 +58,17 @@ function percentRange([low, high], isPart) {
 const rangeFromZero = ([, high]) => [0, Math.max(1, 1.05 * high)];
 const including = (limit, [low, high]) => (limit === null ? [low, high] : [Math.min(low, limit), Math.max(high, limit)]);
 
-function overTime(place, setting, rows, range, hasShade = false, limit = null) {
+function overTime(place, setting, rows, range, { unit, hasShade = false, limit = null } = {}) {
   const axis = timeAxis(setting);
   const curves = labelled(rows).map((row) => ({ ...row, x: row.x.map(axis.of) }));
   const windows = hasShade && setting.visible ? shares(setting).map(([a, b, share]) => [axis.edge(a), axis.edge(b), share]) : null;
-  lineChart(place, { curves, axis, range: (extremes) => range(including(limit, extremes), zooms.has(axis.key)), windows, limit });
+  lineChart(place, { curves, axis, range: (extremes) => range(including(limit, extremes), zooms.has(axis.key)), unit, windows, limit });
 }
 
 function overCost(place, rows, label, name) {
   const highest = Math.max(...rows.flatMap((row) => row.x.filter((x) => x !== null)), 1);
   const axis = { key: `${name} ${current}`, max: highest, unit: 1, label, title: (x) => `${short(x)} ${name}` };
-  lineChart(place, { curves: labelled(rows), axis, range: (extremes) => percentRange(extremes, zooms.has(axis.key)) });
+  lineChart(place, { curves: labelled(rows), axis, unit: "%", range: (extremes) => percentRange(extremes, zooms.has(axis.key)) });
 }
 
 function drawBytes(place, setting) {
@@ -105,7 +105,7 @@ function drawOrbits(place, setting) {
   const orbits = chosen.rows.length, x = chosen.x.map(axis.of);
   if (orbits <= MANY_ORBITS) {
     const curves = chosen.rows.map((mean, orbit) => ({ index: orbit, label: `orbit ${orbit}`, x, mean, half: null }));
-    lineChart(place, { curves, axis, range: (extremes) => percentRange(extremes, zooms.has(axis.key)) });
+    lineChart(place, { curves, axis, unit: "%", range: (extremes) => percentRange(extremes, zooms.has(axis.key)) });
     legend(place, curves.map((curve) => curve.label));
     return;
   }

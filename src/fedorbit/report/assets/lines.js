@@ -1,6 +1,7 @@
 // Charts along an x axis: curves with bands and marks, and lanes of contacts.
 "use strict";
 
+const STRIP_PX = 4;
 const ONE_COLOUR_FROM = 12; // orbits: of more, neighbours would share the few colours without a meaning
 
 // Runs of known values; a gap in the records is a gap in the line.
@@ -28,21 +29,23 @@ function extremesWithin(curves, [from, to]) {
   return [Math.max(lower, low - margin), Math.min(upper, high + margin)];
 }
 
-// chart: {curves: [{index, label, x, mean, half}], axis, range([low, high]): [yMin, yMax], windows, limit, values}
+// chart: {curves: [{index, label, x, mean, half}], axis, range([low, high]): [yMin, yMax], unit, windows, limit, values}
 // With `values`, x counts these: places are even, ticks and readout say the value, every point has its mark.
 function lineChart(place, chart) {
   const { axis, curves } = chart, part = shownPart(axis), [low, high] = part;
   const height = place.clientWidth < 420 ? 220 : 260;
   const [svg, width] = canvas(place, height);
-  const box = { left: 34, right: width - 10, top: 10, bottom: height - 40 };
+  const box = { left: chart.unit ? 42 : 34, right: width - 10, top: 10, bottom: height - 40 };
+  const lowest = box.bottom - (chart.windows ? STRIP_PX + 4 : 0); // low curves stay clear of the strip of contacts
   const [yMin, yMax] = chart.range(extremesWithin(curves, part));
   const X = (v) => box.left + ((v - low) / (high - low)) * (box.right - box.left);
-  const Y = (v) => box.bottom - ((v - yMin) / (yMax - yMin)) * (box.bottom - box.top);
+  const Y = (v) => lowest - ((v - yMin) / (yMax - yMin)) * (lowest - box.top);
   if (chart.windows) visibilityShade(svg, chart.windows, part, X, box);
-  for (const [v, text] of ticks(yMin, yMax, 5)) {
+  ticks(yMin, yMax, 5).forEach(([v, text], i, { length }) => {
     make("line", { class: "grid-line", x1: box.left, x2: box.right, y1: Y(v), y2: Y(v) }, svg);
-    make("text", { x: box.left - 6, y: Y(v) + 4, "text-anchor": "end" }, svg, text);
-  }
+    const unit = chart.unit && i === length - 1 ? ` ${chart.unit}` : "";
+    make("text", { x: box.left - 6, y: Y(v) + 4, "text-anchor": "end" }, svg, `${text}${unit}`);
+  });
   xAxis(svg, axis, part, X, box, height, chart.values);
   if (chart.limit != null)
     make("line", { class: "axis", "stroke-dasharray": "5 4", x1: box.left, x2: box.right, y1: Y(chart.limit), y2: Y(chart.limit) }, svg);
@@ -98,7 +101,7 @@ function visibilityShade(svg, windows, [low, high], X, box) {
     if (end <= low || begin >= high) continue;
     const x = X(Math.max(begin, low)), width = Math.max(0.5, X(Math.min(end, high)) - x);
     make("rect", { x, width, y: box.top, height: box.bottom - box.top, opacity: 0.045 }, group);
-    make("rect", { x, width, y: box.bottom - 4, height: 4, opacity: 0.25 + 0.65 * share }, group);
+    make("rect", { x, width, y: box.bottom - STRIP_PX, height: STRIP_PX, opacity: 0.25 + 0.65 * share }, group);
   }
 }
 

@@ -27,19 +27,7 @@ function choose(number) {
   draw();
 }
 
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  document.getElementById("theme").textContent = theme === "dark" ? "Light" : "Dark";
-  if (!document.querySelector(".bar").hidden) draw(); // cells have other inks
-}
-
 function start() {
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  setTheme(dark.matches ? "dark" : "light");
-  dark.addEventListener("change", () => setTheme(dark.matches ? "dark" : "light"));
-  const button = document.getElementById("theme");
-  button.hidden = false;
-  button.onclick = () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
   const bar = document.querySelector(".bar");
   bar.hidden = false;
   const toggles = [...bar.querySelectorAll(".toggle[data-series]")];
@@ -71,6 +59,7 @@ function start() {
   document.getElementById("full-scale").onclick = () => { fullScale = !fullScale; draw(); };
   document.getElementById("hours").onclick = () => { chosenHours = !inHours(report.settings[current]); draw(); };
   choose(0);
+  document.addEventListener("theme-shown", draw); // texts in cells have other colours
   let width = document.documentElement.clientWidth;
   new ResizeObserver(() => {
     if (document.documentElement.clientWidth === width) return;

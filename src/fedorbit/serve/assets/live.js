@@ -41,8 +41,8 @@ function takeOverNote(fresh) {
 
 // A page with other charts than before is loaded anew, with what was chosen on it.
 function reload() {
-  const chosen = { href: location.href, hidden: [...hiddenSeries].map((i) => report.series[i]), hours: chosenHours, fullScale, theme: document.documentElement.dataset.theme };
-  sessionStorage.setItem("chosen", JSON.stringify(chosen));
+  const chosen = { href: location.href, hidden: [...hiddenSeries].map((i) => report.series[i]), hours: chosenHours, fullScale };
+  try { sessionStorage.setItem("chosen", JSON.stringify(chosen)); } catch { /* this browser stores nothing */ }
   location.reload();
 }
 
@@ -53,7 +53,6 @@ function chooseAgain() {
   for (const toggle of document.querySelectorAll(".toggle[data-series]"))
     if (chosen.hidden.includes(report.series[toggle.dataset.series])) toggle.click();
   [chosenHours, fullScale] = [chosen.hours, chosen.fullScale];
-  setTheme(chosen.theme);
   draw();
 }
 
@@ -70,6 +69,16 @@ function updateList(fresh) {
   const ticked = new Set([...document.querySelectorAll("input[name=name]:checked")].map((box) => box.value));
   renew(document.querySelector("main"), fresh.querySelector("main"));
   for (const box of document.querySelectorAll("input[name=name]")) box.checked = ticked.has(box.value);
+  countTicked();
+}
+
+// The button of the list names how many runs are ticked.
+function countTicked() {
+  const button = document.querySelector("form button[type=submit]");
+  if (!button) return;
+  const ticked = document.querySelectorAll("input[name=name]:checked").length;
+  button.disabled = ticked === 0;
+  button.textContent = ticked ? `Compare ${ticked} ${ticked === 1 ? "run" : "runs"}` : "Compare";
 }
 
 async function update() {
@@ -106,5 +115,7 @@ function follow(address) {
   });
 }
 
-chooseAgain();
 if (document.body.dataset.events) follow(document.body.dataset.events);
+chooseAgain();
+addEventListener("change", countTicked);
+addEventListener("pageshow", countTicked); // also after a way back, with what was ticked
