@@ -188,6 +188,41 @@ def test_a_double_click_shows_one_method_alone_and_all_again(browser, file: Path
     assert opened.complaints == []
 
 
+def test_settings_are_drawn_together(browser, file: Path) -> None:
+    """Of two settings with three methods each, colours are the methods' and dashes the settings'."""
+    opened = Opened(browser, file)
+    opened.page.select_option("#setting", label="all together")
+    assert opened.page.locator("section.setting:visible h2").inner_text() == "All settings together"
+    for name in ("accuracy", "spread", "samples", "bytes"):
+        assert opened.chart(name).locator(".curve").count() == 6, name
+        assert opened.chart(name).locator(".legend").inner_text().split() == [
+            "dirichlet", "pathological",
+        ]  # fmt: skip
+    of = "(curves) => curves.map((curve) => [curve.getAttribute('stroke-dasharray'), getComputedStyle(curve).stroke])"
+    found = opened.chart("accuracy").locator(".curve").evaluate_all(of)
+    assert len({tuple(one) for one in found}) == 6 and len({colour for _, colour in found}) == 3
+    opened.page.mouse.move(*x_of(opened, "accuracy", 0.5))
+    tip = opened.chart("accuracy").locator(".tip").inner_text()
+    assert "fedorbit, pathological" in tip and "fedavg, dirichlet" in tip
+    opened.page.locator("button.toggle", has_text="fedavg").click()
+    assert opened.chart("accuracy").locator(".curve").count() == 4
+    opened.page.locator("#hours").click()
+    assert "simulated hours" in texts(opened, "accuracy")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") == 1200
+    assert opened.complaints == []
+
+
+def test_settings_of_one_method_have_their_own_colours(browser, tmp_path: Path) -> None:
+    for scheme in ("dirichlet", "pathological"):
+        write_run(tmp_path / "runs" / scheme, {"fedavg": 50.0}, partition={"scheme": scheme})
+    file = write_page(tmp_path / "page.html", compare(read_runs([tmp_path / "runs"])))
+    opened = Opened(browser, file)
+    opened.page.select_option("#setting", label="all together")
+    of = "(curves) => curves.map((curve) => getComputedStyle(curve).stroke)"
+    assert len(set(opened.chart("accuracy").locator(".curve").evaluate_all(of))) == 2
+    assert opened.complaints == []
+
+
 def background(opened: Opened) -> str:
     return opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
 

@@ -433,6 +433,18 @@ def relayed(folder: Path) -> Path:
     )
 
 
+def test_many_settings_or_other_rounds_are_not_shown_together(tmp_path: Path) -> None:
+    for number in range(7):
+        write_run(tmp_path / f"{number}", {"fedavg": 50.0}, training={"epochs": 1 + number})
+    write_run(tmp_path / "long", {"fedavg": 50.0}, schedule={"round_s": 600.0})
+    runs = [tmp_path / f"{number}" for number in range(7)]
+    assert compared(*runs[:6]).fits_one_chart
+    assert "all together" in build_page(compared(*runs[:2]))
+    for others in (runs, runs[:1], [runs[0], tmp_path / "long"]):
+        assert not compared(*others).fits_one_chart
+    assert "all together" not in build_page(compared(runs[0], tmp_path / "long"))
+
+
 def test_a_matrix_of_many_classes_is_no_table(tmp_path: Path) -> None:
     [setting] = compared(write_run(tmp_path / "run", {"fedavg": 50.0}, setting=world())).settings
     assert "field" in str(confusions.matrix_tables(setting, ["field", "town"]))

@@ -12,6 +12,8 @@ from fedorbit.report.wording import figures_in_words
 from fedorbit.report.world_charts import classes_charts, map_chart, timeline_chart
 from fedorbit.results.numbers import amount, percent
 
+OVER = {"bytes": "all links", "ground_bytes": "links with the ground"}
+"""Names of the links of `curves.LINKS`."""
 BANDS = {
     1: "",
     2: " Bands span the two seeds.",
@@ -52,7 +54,8 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
             chart("samples", "Accuracy for computation", "Against samples trained so far, %.",
                    f"Accuracy against samples trained. {accuracy}",
                    curve_table(shown["samples"], labels, "samples")),
-            _communication(shown, labels, accuracy),
+            _communication(f"Accuracy against bytes over all links. {accuracy}",
+                           _bytes_tables(shown, labels)),
             class_="grid",
         ),
         _orbits(shown, labels, seeds),
@@ -67,20 +70,37 @@ def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Htm
     return tag("section", *parts, class_="setting", data_setting=number)
 
 
-def _communication(shown: dict[str, Any], labels: dict[int, str], accuracy: str) -> Html:
-    """Build the chart of accuracy against bytes, over all links or with the ground alone."""
-    choices = [("bytes", "all links"), ("ground_bytes", "links with the ground")]
-    pickers = tag(
-        "div", picker("Bytes over", choices, "bytes", "bytes-links"), class_="pickers", hidden=True
-    )
-    tables = (
-        curve_table(shown[name], labels, "bytes", of=f"Bytes over {links}")
-        for name, links in choices
-    )
-    return chart(
-        "bytes", "Accuracy for communication", "Against bytes sent so far, %.",
-        f"Accuracy against bytes over all links. {accuracy}", joined(tables), before=pickers,
+def together_section(number: int) -> Html:
+    """Build the charts of all settings together; their numbers are those of each setting."""
+    where = "The numbers are in the charts of each setting."
+    charts = (
+        chart("accuracy", "Accuracy", "Mean over orbits and seeds, %.",
+              f"Accuracy per round in all settings. {where}", None),
+        chart("spread", "Spread", "Best minus worst orbit, percentage points.",
+              f"Spread per round in all settings. {where}", None),
+        chart("samples", "Accuracy for computation", "Against samples trained so far, %.",
+              f"Accuracy against samples trained in all settings. {where}", None),
+        _communication(f"Accuracy against bytes in all settings. {where}", None),
     )  # fmt: skip
+    heading = tag("h2", "All settings together", tabindex="-1")
+    grid = tag("div", *charts, class_="grid")
+    return tag("section", heading, grid, class_="setting", data_setting=number, hidden=True)
+
+
+def _communication(in_words: str, data: Html | None) -> Html:
+    """Build the chart of accuracy against bytes, over all links or with the ground alone."""
+    choice = picker("Bytes over", list(OVER.items()), "bytes", "bytes-links")
+    return chart(
+        "bytes", "Accuracy for communication", "Against bytes sent so far, %.", in_words, data,
+        before=tag("div", choice, class_="pickers", hidden=True),
+    )  # fmt: skip
+
+
+def _bytes_tables(shown: dict[str, Any], labels: dict[int, str]) -> Html:
+    return joined(
+        curve_table(shown[name], labels, "bytes", of=f"Bytes over {links}")
+        for name, links in OVER.items()
+    )
 
 
 def _noted(

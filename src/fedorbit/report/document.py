@@ -39,7 +39,7 @@ def page_document(comparison: Comparison) -> dict[str, Any]:
     worlds: list[dict[str, Any]] = []
     settings = []
     for setting in comparison.settings:
-        shown = chart_values(setting, labels)
+        shown = {"label": setting.label, **chart_values(setting, labels)}
         world = setting.run.world
         if world is not None:
             kept = _map_values(world)

@@ -8,7 +8,7 @@ from pathlib import Path
 from fedorbit import __version__
 from fedorbit.files import replacing
 from fedorbit.report import sections, wording
-from fedorbit.report.charts import setting_section
+from fedorbit.report.charts import setting_section, together_section
 from fedorbit.report.document import page_document
 from fedorbit.report.markup import Html, embedded_json, joined, tag
 from fedorbit.report.replicates import Comparison
@@ -58,6 +58,7 @@ def content(comparison: Comparison) -> list[Html]:
                 zip(comparison.settings, document["settings"], strict=True)
             )
         ),
+        together_section(len(comparison.settings)) if comparison.fits_one_chart else None,
         sections.provenance(comparison),
     )
     title = wording.title(comparison)

@@ -24,6 +24,8 @@ SHORT_NAMES = {
 }
 MOST_KEYS = 4
 """If more settings differ, a label names only as many as distinguish the runs."""
+MOST_TOGETHER = 6
+"""Most settings in one chart: as many dashes can be told apart."""
 PREFERRED = ("partition.scheme", "constellation.planes", "data.name", "run.links")
 """Settings that a label names first."""
 
@@ -68,6 +70,12 @@ class Comparison:
     def labels(self) -> list[str]:
         """Labels of all series, in the order of their first appearance."""
         return list(dict.fromkeys(s.label for setting in self.settings for s in setting.series))
+
+    @property
+    def fits_one_chart(self) -> bool:
+        """Return whether one chart can show several settings: few, with rounds of equal length."""
+        few = 2 <= len(self.settings) <= MOST_TOGETHER
+        return few and len({setting.run.round_s for setting in self.settings}) == 1
 
     @property
     def averaged(self) -> str:

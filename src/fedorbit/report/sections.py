@@ -89,6 +89,8 @@ def toolbar(comparison: Comparison) -> Html:
         tag("option", setting.label, value=number)
         for number, setting in enumerate(comparison.settings)
     ]
+    if comparison.fits_one_chart:
+        options.append(tag("option", "all together", value=len(options)))
     choice = tag("label", "Setting ", tag("select", *options, id="setting"))
     switches = (
         tag(

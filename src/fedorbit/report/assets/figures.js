@@ -32,7 +32,39 @@ const DRAW = {
 };
 
 const shown = (rows) => rows.filter((row) => !hiddenSeries.has(row.series));
-const labelled = (rows) => shown(rows).map((row) => ({ ...row, index: row.series, label: report.series[row.series] }));
+const labelled = (rows) => shown(rows).map((row) => ({ ...row, index: row.series, label: report.series[row.series], ...ofSetting(row) }));
+
+// Settings in one chart differ in their dashes, and in colour where there is only one method.
+const DASHES = ["none", "7 3", "2 3", "9 3 2 3", "14 4", "5 2 1 2 1 2"];
+const TOGETHER = ["accuracy", "spread", "samples", "bytes", "ground_bytes"];
+const isOneMethod = () => report.series.length === 1;
+
+function ofSetting({ series, setting }) {
+  if (setting === undefined) return {};
+  return { index: isOneMethod() ? setting : series, dash: DASHES[setting], label: `${report.series[series]}, ${report.settings[setting].label}` };
+}
+
+// A setting by its number; the one after the last is all of them together.
+function settingAt(number) {
+  const { settings } = report;
+  if (number < settings.length) return settings[number];
+  const rows = (key) => settings.flatMap((one, place) => one[key].map((row) => ({ ...row, half: null, setting: place })));
+  return {
+    ...Object.fromEntries(TOGETHER.map((key) => [key, rows(key)])), visible: null, round_h: settings[0].round_h,
+    rounds: Math.max(...settings.map(({ rounds }) => rounds)), by_clock: settings.some(({ by_clock }) => by_clock),
+  };
+}
+
+function settingKeys(place, rows) {
+  if (!rows.some(({ setting }) => setting !== undefined)) return;
+  const list = html("div", { class: "legend" }, place);
+  report.settings.forEach(({ label }, number) => {
+    const entry = html("span", isOneMethod() ? { class: colourClass(number) } : {}, list);
+    const key = make("svg", { class: "key", "aria-hidden": "true" }, entry);
+    make("line", { x1: 0, x2: 26, y1: 6, y2: 6, "stroke-dasharray": DASHES[number] }, key);
+    entry.append(label);
+  });
+}
 
 // Rounds or hours. A record of round t is of the moment at which it ends; `edge` is where it begins.
 function timeAxis(setting) {
@@ -63,12 +95,14 @@ function overTime(place, setting, rows, range, { unit, hasShade = false, limit =
   const curves = labelled(rows).map((row) => ({ ...row, x: row.x.map(axis.of) }));
   const windows = hasShade && setting.visible ? shares(setting).map(([a, b, share]) => [axis.edge(a), axis.edge(b), share]) : null;
   lineChart(place, { curves, axis, range: (extremes) => range(including(limit, extremes), zooms.has(axis.key)), unit, windows, limit });
+  settingKeys(place, rows);
 }
 
 function overCost(place, rows, label, name) {
   const highest = Math.max(...rows.flatMap((row) => row.x.filter((x) => x !== null)), 1);
   const axis = { key: `${name} ${current}`, max: highest, unit: 1, label, title: (x) => `${short(x)} ${name}` };
   lineChart(place, { curves: labelled(rows), axis, unit: "%", range: (extremes) => percentRange(extremes, zooms.has(axis.key)) });
+  settingKeys(place, rows);
 }
 
 function drawBytes(place, setting) {

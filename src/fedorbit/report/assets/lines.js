@@ -29,7 +29,7 @@ function extremesWithin(curves, [from, to]) {
   return [Math.max(lower, low - margin), Math.min(upper, high + margin)];
 }
 
-// chart: {curves: [{index, label, x, mean, half}], axis, range([low, high]): [yMin, yMax], unit, windows, limit, values}
+// chart: {curves: [{index, label, x, mean, half, dash}], axis, range([low, high]): [yMin, yMax], unit, windows, limit, values}
 // With `values`, x counts these: places are even, ticks and readout say the value, every point has its mark.
 function lineChart(place, chart) {
   const { axis, curves } = chart, part = shownPart(axis), [low, high] = part;
@@ -60,7 +60,7 @@ function lineChart(place, chart) {
       // One point more on either side, so that lines lead to the edges.
       const piece = whole.slice(Math.max(0, first - 1), after < 0 ? undefined : after + 1);
       drawBand(lines, curve, piece, X, Y);
-      make("path", { class: "curve", d: path(piece.map((i) => [X(curve.x[i]), Y(curve.mean[i])])) }, lines);
+      make("path", { class: "curve", "stroke-dasharray": curve.dash ?? "none", d: path(piece.map((i) => [X(curve.x[i]), Y(curve.mean[i])])) }, lines);
       const points = piece.filter((i) => curve.x[i] >= low && curve.x[i] <= high).map((i) => [X(curve.x[i]), Y(curve.mean[i])]);
       drawMarks(marks, curve.index, points, chart.values ? points.length : MARKS_PER_CURVE);
     }

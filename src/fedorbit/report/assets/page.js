@@ -12,7 +12,7 @@ const inHours = (setting) => chosenHours ?? setting.by_clock;
 
 function draw() {
   const section = document.querySelector(`section.setting[data-setting="${current}"]`);
-  const setting = report.settings[current];
+  const setting = settingAt(current);
   for (const figure of section.querySelectorAll("figure[data-chart]"))
     DRAW[figure.dataset.chart](figure.querySelector(".plot"), setting);
   document.getElementById("hours").setAttribute("aria-pressed", String(inHours(setting)));
@@ -57,7 +57,7 @@ function start() {
   for (const controls of document.querySelectorAll(".slider, .pickers, .hint")) controls.hidden = false;
   for (const picker of document.querySelectorAll(".pickers select")) picker.onchange = draw;
   document.getElementById("full-scale").onclick = () => { fullScale = !fullScale; draw(); };
-  document.getElementById("hours").onclick = () => { chosenHours = !inHours(report.settings[current]); draw(); };
+  document.getElementById("hours").onclick = () => { chosenHours = !inHours(settingAt(current)); draw(); };
   choose(0);
   document.addEventListener("theme-shown", draw); // texts in cells have other colours
   let width = document.documentElement.clientWidth;
