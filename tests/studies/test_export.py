@@ -1,11 +1,14 @@
 """Finished runs copied: exported without checkpoints, and taken over by another study."""
 
+import hashlib
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from fedorbit import resume
+from fedorbit.documents import sealed
 from fedorbit.errors import RunError
 from fedorbit.simulation.records import read_setting
 from fedorbit.studies import Study, export, load_study, markdown, run, status, table, take_over
@@ -66,6 +69,56 @@ def test_exported_runs_of_the_same_world_share_its_file(
     shared.unlink()
     with pytest.raises(RunError, match=r"world\.json was damaged or changed .*it is missing"):
         read_setting(to / second.slug)
+
+
+def test_a_manifest_cannot_name_files_elsewhere(
+    done: tuple[Study, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's run binds one more file, whose content is in `worlds`: it is not written."""
+    study, out = done
+    cell, content = study.runs[0], b"import os\n"
+    sha256, victim = hashlib.sha256(content).hexdigest(), tmp_path / "home" / "evil.pth"
+    for number, name in enumerate((str(victim), "../home/evil.pth", "..", "a/b", "a\\b", "")):
+        stranger = tmp_path / f"stranger-{number}"
+        shutil.copytree(out / cell.slug, stranger / cell.slug)
+        (stranger / "worlds").mkdir()
+        (stranger / "worlds" / sha256).write_bytes(content)
+        manifest = json.loads((stranger / cell.slug / "run.json").read_text())
+        del manifest["sha256"]
+        manifest["files"][name] = sha256
+        (stranger / cell.slug / "run.json").write_text(json.dumps(sealed(manifest)))
+        with pytest.raises(RunError, match=r"run\.json was damaged or changed"):
+            take_over(study, tmp_path / "mine", [stranger])
+    assert not victim.exists()
+
+
+def test_links_among_the_shared_files_are_not_followed(
+    done: tuple[Study, Path], tmp_path: Path
+) -> None:
+    study, out = done
+    to = tmp_path / "export"
+    export(study, out, to)
+    [shared] = (to / "worlds").iterdir()
+    shared.rename(tmp_path / shared.name)
+    shared.symlink_to(tmp_path / shared.name)
+    with pytest.raises(RunError, match="it is missing"):
+        read_setting(to / study.runs[0].slug)
+    shutil.rmtree(to / "worlds")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / shared.name).rename(tmp_path / "elsewhere" / shared.name)
+    (to / "worlds").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunError, match="it is missing"):
+        read_setting(to / study.runs[0].slug)
+
+
+def test_an_export_leaves_no_world_that_no_run_has(
+    done: tuple[Study, Path], tmp_path: Path
+) -> None:
+    study, out = done
+    export(study, out, tmp_path / "export")
+    (tmp_path / "export" / "worlds" / ("0" * 64)).write_text("{}")
+    export(study, out, tmp_path / "export")
+    assert len(list((tmp_path / "export" / "worlds").iterdir())) == 1
 
 
 def test_a_damaged_world_is_not_exported(done: tuple[Study, Path], tmp_path: Path) -> None:

@@ -41,8 +41,10 @@ from fedorbit.simulation.schema import MANIFEST_FILE
 CONFIG, WORLD, MANIFEST = "config.toml", "world.json", "run.json"
 CONTACTS = "contacts.npy"
 """Contacts of a large plan, which would make the world file unwieldy."""
+SHARED = (WORLD, CONTACTS)
+"""Files that exported runs of the same world have in common."""
 WORLDS = "worlds"
-"""Folder beside exported runs that has their world files, each once, named by its SHA-256."""
+"""Folder beside exported runs that has these files, each once, named by its SHA-256."""
 FORMAT = 2
 """Format of a run's folder: 1 had no manifest."""
 MOST_MANIFEST_BYTES = 16 << 20
@@ -189,10 +191,11 @@ def overridden(folder: Path, stored: Stored, overrides: Sequence[str]) -> Config
 def bound_file(folder: Path, name: str, manifest: Manifest | None) -> Path:
     """Return the path of a file that a manifest binds: in the run's folder, or in `WORLDS`."""
     path = folder / name
-    if manifest is None or name not in manifest.files or path.exists():
+    if manifest is None or name not in SHARED or name not in manifest.files or path.exists():
         return path
     shared = folder.parent / WORLDS / manifest.files[name]
-    return shared if shared.is_file() else path
+    is_link = shared.is_symlink() or shared.parent.is_symlink()
+    return shared if shared.is_file() and not is_link else path
 
 
 def share_file(folder: Path, name: str, manifest: Manifest) -> None:

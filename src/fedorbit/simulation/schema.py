@@ -23,7 +23,9 @@ Transfers = Annotated[list[Annotated[int, Ge(-1)]], Len(4, 4)]
 """Source, target, messages and bytes; -1 is the ground as a whole."""
 Passage = Annotated[list[Annotated[int, Ge(0), Le(2**53)]], Len(3, 3)]
 """Second, source and target of a message over a link."""
-Sha256 = Annotated[str, MinLen(64)]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+FileName = Annotated[str, StringConstraints(pattern=r"^[^/\\]*[^./\\][^/\\]*$")]
+"""A file of a run's folder itself: no path to elsewhere."""
 
 
 @with_config(STRICT)
@@ -486,7 +488,7 @@ class ManifestShape(TypedDict):
 
     format: Count
     settings: dict[str, Any]
-    files: dict[str, Sha256]
+    files: dict[FileName, Sha256]
     code: dict[str, Sha256]
     sha256: Sha256
 

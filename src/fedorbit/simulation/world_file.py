@@ -28,6 +28,7 @@ from fedorbit.orbits.plan_files import as_document, from_document, from_table, t
 from fedorbit.orbits.visibility import round_times_s
 from fedorbit.simulation.manifest import (
     CONTACTS,
+    SHARED,
     WORLD,
     Manifest,
     bound_file,
@@ -70,7 +71,7 @@ def write_world(folder: Path, world: World) -> list[str]:
 
 def written_files(manifest: Manifest) -> list[str]:
     """Return those of a run's files that `write_world` makes."""
-    return [name for name in (WORLD, CONTACTS) if name in manifest.files]
+    return [name for name in SHARED if name in manifest.files]
 
 
 def stored_plan(folder: Path) -> ContactPlan | None:

@@ -12,6 +12,7 @@ from fedorbit.simulation.manifest import (
     CONFIG,
     MANIFEST,
     WORLD,
+    WORLDS,
     bound_file,
     read_manifest,
     refuse_links,
@@ -52,8 +53,18 @@ def export(study: Study, out: Path, to: Path) -> list[str]:
             require_files(to / cell.slug, manifest)
             for name in written_files(manifest):
                 share_file(to / cell.slug, name, manifest)
+    _remove_unused_worlds(to)
     write_tables(study, out, to)
     return [cell.slug for cell in done]
+
+
+def _remove_unused_worlds(to: Path) -> None:
+    """Remove the world files of an earlier export that no run has any more."""
+    manifests = (read_manifest(path.parent) for path in to.glob(f"*/{MANIFEST}"))
+    used = {sha256 for manifest in manifests if manifest for sha256 in manifest.files.values()}
+    for path in (to / WORLDS).glob("*"):
+        if path.name not in used:
+            path.unlink()
 
 
 def write_tables(study: Study, out: Path, to: Path) -> list[Path]:
