@@ -96,7 +96,7 @@ figures: .venv/installed
 	$(BIN)/python scripts/build_results.py --pictures
 	$(BIN)/python scripts/readme_figure.py
 
-# In Chromium, of runs in build/screenshots.
+# In Chromium, of small runs in the folder for temporary files.
 screenshots: .venv/installed-test
 	sh scripts/install-chromium.sh
 	$(BIN)/python scripts/screenshots.py

@@ -1,14 +1,15 @@
 """Take the screenshots of the documentation, in docs/images: python scripts/screenshots.py.
 
 Trains the quickstart's constellation, shows it by `fedorbit serve` and `fedorbit report`, and takes
-pictures in Chromium. Needs the packages of the tests, and scripts/install-chromium.sh. Runs are in
-build/screenshots, and are not made again.
+pictures in Chromium. Needs the packages of the tests, and scripts/install-chromium.sh. Runs that
+are there are not made again.
 """
 
 import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,8 @@ from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
-RUNS = ROOT / "build" / "screenshots"
+RUNS = Path(tempfile.gettempdir()) / "fedorbit" / "runs"
+"""The list of runs shows this path."""
 FLAGS = ["--headless", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 COMMANDS = {
     "quickstart": ["run", "-m", "fedavg", "-m", "fedorbit", "-m", "rendezvous",
@@ -41,10 +43,15 @@ def serving(folder: Path) -> Iterator[str]:
     """Serve a folder, and yield the address."""
     command = fedorbit("serve", str(folder), "--port", "0", "--json")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        lines = iter(server.stdout.readline, "}\n")
-        yield json.loads("".join(lines) + "}")["address"]
-        server.terminate()
+        text = ""
+        for line in server.stdout or ():
+            text += line
+            if line == "}\n":
+                break
+        try:
+            yield json.loads(text)["address"]
+        finally:
+            server.terminate()
 
 
 def opened(

@@ -59,7 +59,7 @@ def test_a_record_has_an_even_sample_of_very_many_hops(per_message: int) -> None
             resumed.restore(json.loads(json.dumps(ledger.saved())))
         elif number > 2 * MOST_HOPS + 7:
             resumed.book("isl", (0, 0), 4, hop=hop)
-        assert len(ledger.hops.passages) <= MOST_HOPS
+        assert len(ledger.hops.kept) <= MOST_HOPS
     assert resumed.hops == ledger.hops and ledger.hops.seen == 3000
     kept = np.array(ledger.hops.recorded())
     assert len(kept) == pytest.approx(3000 / 16, abs=3)  # more than 8 x 300: every 16th

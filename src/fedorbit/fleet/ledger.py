@@ -11,8 +11,8 @@ GROUND = -1
 Direction = Literal["to_ground", "from_ground", "isl"]
 Ends = tuple[int, int]
 """Source and target: an orbit, or the number of orbits plus that of a server."""
-Passage = tuple[float, int, int]
-"""A message that passes over a link: from which second on, from which node, to which."""
+BookedHop = tuple[float, int, int]
+"""Second, source and target of a message over a link."""
 MOST_HOPS = 300
 """In a record: about 5 kB of a file that is read as a whole."""
 GOLDEN = (math.sqrt(5) - 1) / 2
@@ -30,38 +30,38 @@ class Hops:
     sample evenly, and over every hop of messages that take the same number of them.
     """
 
-    passages: dict[int, Passage] = field(default_factory=dict)
-    """Passages in the sample, by their number."""
+    kept: dict[int, BookedHop] = field(default_factory=dict)
+    """Hops in the sample, by their number."""
     seen: int = 0
-    """Number of all passages."""
+    """Number of all hops."""
     share: float = 1.0
 
-    def add(self, passage: Passage) -> None:
-        """Count a passage, and keep it if it is one of the sample."""
+    def add(self, hop: BookedHop) -> None:
+        """Count a hop, and keep it if it is one of the sample."""
         if self._is_kept(self.seen):
-            self.passages[self.seen] = passage
+            self.kept[self.seen] = hop
         self.seen += 1
-        if len(self.passages) > MOST_HOPS:
+        if len(self.kept) > MOST_HOPS:
             self.share /= 2
-            self.passages = {n: p for n, p in self.passages.items() if self._is_kept(n)}
+            self.kept = {n: kept for n, kept in self.kept.items() if self._is_kept(n)}
 
     def _is_kept(self, number: int) -> bool:
         return number * GOLDEN % 1 < self.share
 
     def recorded(self) -> list[list[int]]:
         """Return the sample in whole seconds, in the order of time."""
-        return sorted([int(at_s), a, b] for at_s, a, b in self.passages.values())
+        return sorted([int(at_s), a, b] for at_s, a, b in self.kept.values())
 
     def saved(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        rows = [[n, *passage] for n, passage in self.passages.items()]
-        return {"passages": rows, "seen": self.seen, "share": self.share}
+        rows = [[n, *hop] for n, hop in self.kept.items()]
+        return {"kept": rows, "seen": self.seen, "share": self.share}
 
     @classmethod
     def restored(cls, saved: dict[str, Any]) -> "Hops":
         """Continue from what a checkpoint kept."""
-        passages = {int(n): (at_s, int(a), int(b)) for n, at_s, a, b in saved["passages"]}
-        return cls(passages, saved["seen"], saved["share"])
+        kept = {int(n): (at_s, int(a), int(b)) for n, at_s, a, b in saved["kept"]}
+        return cls(kept, saved["seen"], saved["share"])
 
 
 @dataclass
@@ -92,7 +92,7 @@ class Ledger:
         *,
         messages: int = 1,
         linked: bool = True,
-        hop: Passage | None = None,
+        hop: BookedHop | None = None,
     ) -> None:
         """Count bytes that move; what has no link is counted apart."""
         key = f"{direction}_bytes" if linked else "unlinked_bytes"

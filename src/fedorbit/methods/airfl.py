@@ -11,8 +11,8 @@ search for the trade included; those of a transmission are in `fleet/superpositi
     s_k, a_k  versions of w since k received b_k, and n_k (1 + s_k)^-alpha
     g_h, A_h  what server h receives: the weighted mean of its S with noise, and the sum of a_k
 
-    (1)  SNR_k = 10^{snr_db / 10} (1000 km / range)^2;  with `fading` times |h|^2 / (K + 1),
-         h = sqrt(K) + a complex normal number of variance 1,  K = 10
+    (1)  SNR_k = 10^{snr_db / 10} (1000 km / range)^2;  with `fading` times |z|^2 / (kappa + 1),
+         z = sqrt(kappa) + a complex normal number of variance 1,  kappa = 10
     (2)  w <- w + eta_g sum_h A_h g_h / sum_h A_h
 
 At every instant each server h chooses its S among the satellites in view that have an update. The
@@ -27,7 +27,7 @@ without cost, and so is |mean|, which no server could have before the transmissi
 strong, the criterion leaves out satellites with many samples, which need the largest amplitude, and
 updates that oppose the others, which make |mean| small: with classes of their own, they then count
 too rarely. `mu = 0` has all of them transmit. A transmission takes P / (2 B) s, whatever the number
-of satellites, and counts as 4 P bytes. `fading` is Rician, K = 10 dB, drawn for each instant,
+of satellites, and counts as 4 P bytes. `fading` is Rician, kappa being 10 dB, drawn for each instant,
 satellite and server. Energy of transmitters is not modelled. Models are sent after all instants of
 a round, also to satellites whose contact ends before.
 """

@@ -12,7 +12,7 @@ Satellite Constellations".
     q_l              `effort[l]` on board, `quality[l]` at the GS: R_intra E_l, or E_dark
     s_kc, a_lc       class strength: samples of class c at satellite k; affinity: the share of orbit
                      l in all samples of class c, from `counts[l]`, those of its last upload
-    p_l              shares of the classes in orbit l, smoothed by eps = `similarity_smoothing`
+    p_l              shares of the classes in orbit l;  eps is `similarity_smoothing`
 
     (1)  in view, R_intra times:  E_l = floor(min(E_max, E_base + s_e tau_l)) epochs at the rate
                                   eta_l = eta / (1 + kappa min(tau_l, tau_max) / tau_max)
@@ -23,7 +23,7 @@ Satellite Constellations".
     (5)  GS, features:         w^f = sum_l q_l w_l^f / sum_l q_l
     (6)  GS, row c:            w_c = sum_l a_lc rho^{sigma_l} w_lc / sum_l a_lc rho^{sigma_l}
     (7)  beta = 1 - the mean, over pairs of active orbits, of the Jensen-Shannon distance of p_l
-         and p_m (base 2),  p_l <- (1 - eps) p_l + eps / C
+         and p_m (base 2), after  p_l <- (1 - eps) p_l + eps / C
     (8)  w_l^{f,p} <- (1 - beta) w_l^f + beta w^f
 
 Departures from the paper

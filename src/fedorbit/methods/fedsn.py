@@ -13,8 +13,8 @@ staleness. **The rules below are in kind recalled, and in detail our own.**
 
     (1)  u_k = LocalSGD of F_k from w on the sub-network of width r_k, with all else zero
     (2)  w_p <- sum_k q_k u_kp / sum_k q_k, over k in B that kept entry p; others stay
-    (3)  when sum_B n_k >= quota n, or when the next update that would raise it is predicted to be
-         later than `patience_s` from now: contacts are known in advance
+    (3)  B is aggregated when sum_B n_k >= quota n, or when the next update that would raise it is
+         predicted to be later than `patience_s` from now: contacts are known in advance
     (4)  k in B takes part again with a newer w, or from a later contact on even without one; its
          later update then replaces the earlier
 

@@ -17,7 +17,8 @@ of what follows is a reading, not the paper.
     (1)  if a_i = 1:  w <- w + sum_B c(s_k) n_k (u_k - b_k) / sum_B c(s_k) n_k,  v <- v + 1
     (2)  every `horizon` slots a is the best of random schedules, by the sum of U over its
          aggregations, when it is played forward over the visits to come
-    (3)  U = (sum_B c(s_k) n_k / n)^p, or a prediction of F(w) - F(w') by what is known of B, and T
+    (3)  U = (sum_B c(s_k) n_k / n)^p, or a prediction of F(w) - F(w') by what is known of B, and T,
+         w' being w after the aggregation
 
 In slot i, visiting satellites send what they have trained into B. After (1), visitors with an older
 version receive w and train.

@@ -21,7 +21,7 @@ Percent = float | None
 """A number in percent; None where nothing was evaluated."""
 Transfers = Annotated[list[Annotated[int, Ge(-1)]], Len(4, 4)]
 """Source, target, messages and bytes; -1 is the ground as a whole."""
-Passage = Annotated[list[Annotated[int, Ge(0), Le(2**53)]], Len(3, 3)]
+RecordedHop = Annotated[list[Annotated[int, Ge(0), Le(2**53)]], Len(3, 3)]
 """Second, source and target of a message over a link."""
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 FileName = Annotated[str, StringConstraints(pattern=r"^[^/\\]*[^./\\][^/\\]*$")]
@@ -64,7 +64,7 @@ class RecordShape(TypedDict):
     charge_mean: NotRequired[list[float]]
     noted: NotRequired[dict[str, NotedShape]]
     confusion: NotRequired[list[list[list[Count]] | None]]
-    hops: NotRequired[list[Passage]]
+    hops: NotRequired[list[RecordedHop]]
     seconds: float
 
 
@@ -326,7 +326,7 @@ class TallyShape(TypedDict):
 class HopsShape(TypedDict):
     """Messages over links since the last record: number, second, source and target of each."""
 
-    passages: list[Annotated[list[Annotated[float, Ge(0), Le(2**53)]], Len(4, 4)]]
+    kept: list[Annotated[list[Annotated[float, Ge(0), Le(2**53)]], Len(4, 4)]]
     seen: Annotated[int, Ge(0), Le(2**53)]
     share: Annotated[float, Gt(0), Le(1)]
 
