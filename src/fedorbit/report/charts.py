@@ -19,7 +19,7 @@ BANDS = {
     2: " Bands span the two seeds.",
     3: " Bands are 95 % confidence intervals of the mean over seeds.",
 }
-"""What bands are, by the number of seeds; 3 stands for more, too."""
+"""Words for the bands of one, two, and three or more seeds."""
 
 
 def setting_section(number: int, setting: Setting, shown: dict[str, Any]) -> Html:
