@@ -27,9 +27,9 @@ without cost, and so is |mean|, which no server could have before the transmissi
 strong, the criterion leaves out satellites with many samples, which need the largest amplitude, and
 updates that oppose the others, which make |mean| small: with classes of their own, they then count
 too rarely. `mu = 0` has all of them transmit. A transmission takes P / (2 B) s, whatever the number
-of satellites, and counts as 4 P bytes. `fading` is Rician, kappa being 10 dB, drawn for each instant,
-satellite and server. Energy of transmitters is not modelled. Models are sent after all instants of
-a round, also to satellites whose contact ends before.
+of satellites, and counts as 4 P bytes. `fading` is Rician, kappa being 10 dB, drawn for each
+instant, satellite and server. Energy of transmitters is not modelled. Models are sent after all
+instants of a round, also to satellites whose contact ends before.
 """
 
 import math
