@@ -87,14 +87,14 @@ class Lines {
 
   // Draws the first so many of the ends.
   show(count) {
-    const { position, other, color } = this.mesh.geometry.attributes;
+    const { position, other, color } = this.mesh.geometry.attributes, { ends, colours } = this;
+    const here = position.array, there = other.array, inks = color.array;
     for (let i = 0; i < count; i++) {
       for (let axis = 0; axis < 3; axis++) {
-        const a = this.ends[6 * i + axis], b = this.ends[6 * i + 3 + axis], place = 12 * i + axis;
-        position.array[place] = position.array[place + 3] = other.array[place + 6] = other.array[place + 9] = a;
-        position.array[place + 6] = position.array[place + 9] = other.array[place] = other.array[place + 3] = b;
-        color.array[place] = color.array[place + 3] = this.colours[6 * i + axis];
-        color.array[place + 6] = color.array[place + 9] = this.colours[6 * i + 3 + axis];
+        const from = 6 * i + axis, place = 12 * i + axis, a = ends[from], b = ends[from + 3];
+        here[place] = here[place + 3] = there[place + 6] = there[place + 9] = a;
+        here[place + 6] = here[place + 9] = there[place] = there[place + 3] = b;
+        inks[place] = inks[place + 3] = inks[place + 6] = inks[place + 9] = colours[from]; // one colour from end to end
       }
     }
     this.count = count;
