@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 
 from fedorbit.report import paper_figures
 from fedorbit.report.curves import per_round
-from fedorbit.report.paper_panels import over_seeds, printed
+from fedorbit.report.paper_figures import FIGURES
+from fedorbit.report.paper_panels import printed, with_deviations
 from fedorbit.report.replicates import Comparison, compare
 from fedorbit.report.runfiles import read_runs
 from tests.report.run_folders import ROUNDS, visits, world, write_run, write_space, write_sweep
@@ -55,7 +56,7 @@ def test_figures_fit_a_column_and_can_be_read(
     swept: Comparison, noted: Comparison, name: str
 ) -> None:
     shown = noted if name in OF_NOTES else swept
-    figure = paper_figures.FIGURES[name](shown.settings[0], shown.labels)
+    figure = FIGURES[name](shown.settings[0], shown.labels)
     assert isinstance(figure, Figure)
     assert figure.get_size_inches()[0] == pytest.approx(3.4)
     sizes = [t.get_fontsize() for t in figure.findobj(lambda a: hasattr(a, "get_fontsize"))]
@@ -87,12 +88,12 @@ def test_long_names_stay_inside(tmp_path: Path) -> None:
 def test_axes_of_percentages_fit_what_is_drawn(comparison: Comparison) -> None:
     setting, labels = comparison.settings[0], comparison.labels
     for name in paper_figures.OF_PERCENT - {"parameters", "final"}:
-        fitted = paper_figures.FIGURES[name](setting, labels).axes[0]
+        fitted = FIGURES[name](setting, labels).axes[0]
         low, high = fitted.get_ylim()
         drawn = [y for line in fitted.get_lines() for y in line.get_ydata()]
         assert 0.0 <= low <= min(drawn) and max(drawn) <= high <= 100.0, name
         assert high - low < 60.0, name
-        full = paper_figures.FIGURES[name](setting, labels, full_scale=True).axes[0]
+        full = FIGURES[name](setting, labels, full_scale=True).axes[0]
         assert full.get_ylim() == (0.0, 100.0), name
 
 
@@ -112,11 +113,11 @@ def test_so_many_series_have_no_panel_each(tmp_path: Path) -> None:
         write_run(tmp_path / str(number), {f"method {number}": 50.0}, setting=world())
     comparison = compare(read_runs([tmp_path]))
     assert paper_figures.orbits(comparison.settings[0], comparison.labels) is None
-    assert paper_figures.accuracy(comparison.settings[0], comparison.labels) is not None
+    assert FIGURES["accuracy"](comparison.settings[0], comparison.labels) is not None
 
 
 def test_series_differ_in_more_than_colour(comparison: Comparison) -> None:
-    figure = paper_figures.accuracy(comparison.settings[0], comparison.labels)
+    figure = FIGURES["accuracy"](comparison.settings[0], comparison.labels)
     lines = figure.axes[0].get_lines()
     assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == len(lines) == 2
     assert [line.get_ydata()[0] for line in lines] == [50.5, 60.0]  # means over two seeds
@@ -128,7 +129,7 @@ def test_series_differ_in_more_than_colour(comparison: Comparison) -> None:
     ]
 
 
-def test_final_figures_are_sorted_with_deviations_over_seeds(comparison: Comparison) -> None:
+def test_final_figures_are_sorted_with_deviations_with_deviations(comparison: Comparison) -> None:
     figure = paper_figures.final(comparison.settings[0], comparison.labels)
     accuracy, spread = figure.axes
     assert [label.get_text() for label in accuracy.get_yticklabels()] == ["FedAvg", "a $x_{ b$"]
@@ -175,7 +176,7 @@ def test_a_seed_without_a_round_has_no_part_in_its_deviation(tmp_path: Path) -> 
     write_run(tmp_path / "0", {"fedavg": 50.0}, setting=world())
     write_run(tmp_path / "1", {"fedavg": 54.0}, seed=1, unfinished=("fedavg",), setting=world())
     [series] = compare(read_runs([tmp_path])).settings[0].series
-    curve = over_seeds(series, lambda one: per_round(one, "accuracy"))
+    curve = with_deviations(per_round(series, "accuracy"))
     half = ROUNDS // 2
     assert curve.half[:half] == pytest.approx(2 * 2**0.5)
     assert np.isnan(curve.half[half:]).all()
@@ -183,14 +184,14 @@ def test_a_seed_without_a_round_has_no_part_in_its_deviation(tmp_path: Path) -> 
 
 def test_figures_over_hours(noted: Comparison, tmp_path: Path) -> None:
     setting, labels = noted.settings[0], noted.labels
-    both = paper_figures.accuracy_hours(setting, labels).axes[0]
+    both = FIGURES["accuracy-hours"](setting, labels).axes[0]
     assert both.get_xlabel() == "simulated time (h)"
     assert [line.get_xdata()[-1] for line in both.get_lines()] == pytest.approx([ROUNDS / 12] * 2)
-    [line] = paper_figures.staleness(setting, labels).axes[0].get_lines()
+    [line] = FIGURES["staleness"](setting, labels).axes[0].get_lines()
     assert line.get_label() == "fedsat" and line.get_ydata().tolist() == [2.0, 5.0, 8.0, 11.0]
-    figure = paper_figures.aggregations(setting, labels)
+    figure = FIGURES["aggregations"](setting, labels)
     assert figure.axes[0].get_lines()[0].get_ydata()[-1] == 4.0
-    idle = paper_figures.idle_visits(setting, labels).axes[0]
+    idle = FIGURES["idle-visits"](setting, labels).axes[0]
     assert idle.get_lines()[0].get_ydata()[-1] == 15.0 and idle.get_ylim()[1] >= 15.0
     written = {path.name for path in paper_figures.write_figures(tmp_path / "figures", noted)}
     assert {f"{name}.pdf" for name in OF_NOTES} <= written

@@ -82,6 +82,7 @@ def test_orbits_that_relay_are_reached_others_are_in_view(tmp_path: Path) -> Non
     for name, changes, seen_as, caption in (
         ("relayed", relayed, "reached", "a station reaches an orbit, directly or relayed;"),
         ("assumed", {"run": physical}, "in view", "a station sees an orbit;"),
+        ("none", {**relayed, "network": {"isl": "none"}}, "in view", "a station sees an orbit;"),
     ):
         run = write_run(tmp_path / name, {"fedavg": 50.0}, setting=world(), **changes)
         page = build_page(compared(run))

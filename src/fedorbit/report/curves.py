@@ -138,10 +138,10 @@ class HeadlineRow:
         return self.finished == len(self.seeds)
 
     def printed(self, name: str) -> str:
-        """Write a further metric; hours that only some seeds need have no mean."""
+        """Write a further metric; hours at an accuracy that only some seeds reach have no mean."""
         value = self.further.get(name, estimate(()))
-        if accuracy_of(name) is not None and 0 < value.n < len(self.seeds):
-            return f"{value.n}/{len(self.seeds)} runs"
+        if accuracy_of(name) is not None and 0 < value.n < self.accuracy.n:
+            return f"{value.n}/{self.accuracy.n} runs"
         return find_metric(name).printed(value)
 
     def as_json(self) -> dict[str, Any]:

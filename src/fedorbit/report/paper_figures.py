@@ -5,6 +5,8 @@ Bands and bars of errors are one standard deviation over seeds, as in tables.
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +23,6 @@ from fedorbit.report.curves import (
     begun,
     in_hours,
     orbit_accuracies,
-    per_round,
     visible_windows,
 )
 from fedorbit.report.final_figures import final, parameters
@@ -34,9 +35,9 @@ from fedorbit.report.paper_panels import (
     in_lines,
     legend_below,
     line,
-    over_seeds,
     plain_frame,
     printed,
+    with_deviations,
 )
 from fedorbit.report.replicates import Comparison, Setting
 from fedorbit.report.statistics import Curve
@@ -84,64 +85,6 @@ def write_figures(
 
 
 @style.paper
-def accuracy(
-    setting: Setting, labels: list[str], full_scale: bool = False, width_in: float = COLUMN_IN
-) -> Figure:
-    """Draw the mean accuracy over orbits per round, with bands over seeds."""
-    return _curves(setting, labels, "round", full_scale, width_in)
-
-
-@style.paper
-def spread(
-    setting: Setting, labels: list[str], full_scale: bool = False, width_in: float = COLUMN_IN
-) -> Figure:
-    """Draw best minus worst orbit per round."""
-    return _curves(setting, labels, "round", full_scale, width_in, "spread")
-
-
-@style.paper
-def accuracy_hours(
-    setting: Setting, labels: list[str], full_scale: bool = False, width_in: float = COLUMN_IN
-) -> Figure:
-    """Draw accuracy against simulated time."""
-    return _curves(setting, labels, "simulated time (h)", full_scale, width_in)
-
-
-@style.paper
-def accuracy_samples(
-    setting: Setting, labels: list[str], full_scale: bool = False, width_in: float = COLUMN_IN
-) -> Figure:
-    """Draw accuracy against samples trained."""
-    return _curves(setting, labels, "samples trained (millions)", full_scale, width_in)
-
-
-@style.paper
-def accuracy_bytes(
-    setting: Setting, labels: list[str], full_scale: bool = False, width_in: float = COLUMN_IN
-) -> Figure:
-    """Draw accuracy against bytes over ground-station links."""
-    return _curves(setting, labels, "ground-station traffic (MB)", full_scale, width_in)
-
-
-@style.paper
-def staleness(setting: Setting, labels: list[str]) -> Figure | None:
-    """Draw how far updates are behind as they are aggregated, where methods noted it."""
-    return _noted(setting, labels, "staleness", "staleness (versions)")
-
-
-@style.paper
-def aggregations(setting: Setting, labels: list[str]) -> Figure | None:
-    """Draw the number of aggregations so far, where methods noted it."""
-    return _noted(setting, labels, "version", "aggregations")
-
-
-@style.paper
-def idle_visits(setting: Setting, labels: list[str]) -> Figure | None:
-    """Draw the number of contacts without an exchange so far, where methods noted it."""
-    return _noted(setting, labels, "idle_visit", "idle visits")
-
-
-@style.paper
 def orbits(setting: Setting, labels: list[str], full_scale: bool = False) -> Figure | None:
     """Draw accuracy per orbit of every series: lines for few orbits, a raster for many."""
     shown = begun(setting)
@@ -153,7 +96,8 @@ def orbits(setting: Setting, labels: list[str], full_scale: bool = False) -> Fig
         rounds, rows = orbit_accuracies(series)
         if len(rows) <= MANY_ORBITS:
             for orbit, row in enumerate(rows):
-                line(axes, orbit, f"orbit {orbit}", Curve(rounds, row, np.full(len(row), np.nan)))
+                none = np.full(len(row), np.nan)
+                line(axes, orbit, f"orbit {orbit}", Curve(rounds, row, none, none))
             axes.set_ylabel("accuracy (%)")
             style.percent_axis(axes, full_scale)
         else:
@@ -301,17 +245,74 @@ def confusion(setting: Setting, labels: list[str]) -> Figure | None:
     return confusion_figure(found, class_names(setting, len(next(iter(found.values())))))
 
 
+X_AXES: dict[str, tuple[list[str], float]] = {
+    "round": (["round"], 1.0),
+    "simulated time (h)": (["hours"], 1.0),
+    "samples trained (millions)": (["samples_trained"], 1e6),
+    "ground-station traffic (MB)": (["to_ground_bytes", "from_ground_bytes"], 1e6),
+}
+"""Figures of a record whose sum is an axis of curves, and its unit."""
+
+
+@style.paper
+def curves(
+    setting: Setting,
+    labels: list[str],
+    full_scale: bool = False,
+    width_in: float = COLUMN_IN,
+    *,
+    x: str,
+    key: str = "accuracy",
+) -> Figure:
+    """Draw accuracy or spread over rounds, time or cost, with deviations over seeds."""
+    figure = style.new_figure(width_in, 0.5 + 0.5 * width_in)
+    axes = figure.subplots()
+    cost, unit = X_AXES[x]
+    for series in begun(setting):
+        full = with_deviations(against(series, key, cost))
+        line(axes, labels.index(series.label), series.label, replace(full, x=full.x / unit))
+    axes.set(xlabel=x, ylabel=FINAL_FIGURES[key])
+    axes.margins(x=0.01)
+    axes.set_xlim(left=0)
+    style.percent_axis(axes, full_scale)
+    plain_frame(axes)
+    legend_below(figure, axes)
+    return figure
+
+
+@style.paper
+def noted(setting: Setting, labels: list[str], *, name: str, y: str) -> Figure | None:
+    """Draw what methods noted about their aggregations, where any did."""
+    round_s = setting.run.round_s
+    found = {
+        s.label: in_hours(with_deviations(noted_curve(s, name)), round_s)
+        for s in noting(setting, name)
+    }
+    if not found:
+        return None
+    figure = style.new_figure(COLUMN_IN, 2.3)
+    axes = figure.subplots()
+    top = highest(list(found.values()))
+    for label, one in found.items():
+        line(axes, labels.index(label), label, one, top)
+    axes.set(xlabel="simulated time (h)", ylabel=y, ylim=(0, top))
+    axes.set_xlim(left=0)
+    plain_frame(axes)
+    legend_below(figure, axes)
+    return figure
+
+
 FIGURES: dict[str, Callable[..., Figure | None]] = {
     "final": final,
     "parameters": parameters,
-    "accuracy": accuracy,
-    "spread": spread,
-    "accuracy-hours": accuracy_hours,
-    "accuracy-samples": accuracy_samples,
-    "accuracy-bytes": accuracy_bytes,
-    "staleness": staleness,
-    "aggregations": aggregations,
-    "idle-visits": idle_visits,
+    "accuracy": partial(curves, x="round"),
+    "spread": partial(curves, x="round", key="spread"),
+    "accuracy-hours": partial(curves, x="simulated time (h)"),
+    "accuracy-samples": partial(curves, x="samples trained (millions)"),
+    "accuracy-bytes": partial(curves, x="ground-station traffic (MB)"),
+    "staleness": partial(noted, name="staleness", y="staleness (versions)"),
+    "aggregations": partial(noted, name="version", y="aggregations"),
+    "idle-visits": partial(noted, name="idle_visit", y="idle visits"),
     "orbits": orbits,
     "confusion": confusion,
     "contacts": contacts,
@@ -325,57 +326,3 @@ OF_PERCENT = {
     "accuracy-bytes", "orbits",
 }  # fmt: skip
 """Figures with an axis of percentages, which `full_scale` changes."""
-
-
-X_AXES: dict[str, tuple[list[str], float]] = {
-    "round": (["round"], 1.0),
-    "simulated time (h)": (["hours"], 1.0),
-    "samples trained (millions)": (["samples_trained"], 1e6),
-    "ground-station traffic (MB)": (["to_ground_bytes", "from_ground_bytes"], 1e6),
-}
-"""Figures of a record whose sum is an axis of curves, and its unit."""
-
-
-def _curves(
-    setting: Setting,
-    labels: list[str],
-    x: str,
-    full_scale: bool,
-    width_in: float,
-    key: str = "accuracy",
-) -> Figure:
-    figure = style.new_figure(width_in, 0.5 + 0.5 * width_in)
-    axes = figure.subplots()
-    cost, unit = X_AXES[x]
-    for series in begun(setting):
-        full = against(series, key, cost)
-        half = over_seeds(series, lambda one: per_round(one, key)).half
-        curve = Curve(full.x / unit, full.mean, half)
-        line(axes, labels.index(series.label), series.label, curve)
-    axes.set(xlabel=x, ylabel=FINAL_FIGURES[key])
-    axes.margins(x=0.01)
-    axes.set_xlim(left=0)
-    style.percent_axis(axes, full_scale)
-    plain_frame(axes)
-    legend_below(figure, axes)
-    return figure
-
-
-def _noted(setting: Setting, labels: list[str], name: str, axis: str) -> Figure | None:
-    round_s = setting.run.round_s
-    curves = {
-        s.label: in_hours(over_seeds(s, lambda one: noted_curve(one, name)), round_s)
-        for s in noting(setting, name)
-    }
-    if not curves:
-        return None
-    figure = style.new_figure(COLUMN_IN, 2.3)
-    axes = figure.subplots()
-    top = highest(list(curves.values()))
-    for label, one in curves.items():
-        line(axes, labels.index(label), label, one, top)
-    axes.set(xlabel="simulated time (h)", ylabel=axis, ylim=(0, top))
-    axes.set_xlim(left=0)
-    plain_frame(axes)
-    legend_below(figure, axes)
-    return figure

@@ -3,7 +3,6 @@
 import math
 import re
 import textwrap
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,6 @@ from matplotlib.figure import Figure
 
 from fedorbit.methods import METHODS
 from fedorbit.report import style
-from fedorbit.report.replicates import Series
 from fedorbit.report.statistics import Curve
 
 COLUMN_IN = 3.4
@@ -36,18 +34,9 @@ def printed(label: str) -> str:
     return name + rest
 
 
-def over_seeds(series: Series, of: Callable[[Series], Curve]) -> Curve:
-    """Return a curve over rounds with the standard deviation over seeds as its half width."""
-    full = of(series)
-    values = np.full((len(series.replicates), len(full.x)), np.nan)
-    for row, replicate in zip(values, series.replicates, strict=True):
-        if replicate.records:
-            one = of(replace(series, replicates=(replicate,)))
-            row[np.searchsorted(full.x, one.x)] = one.mean
-    several = np.isfinite(values).sum(axis=0) > 1
-    half = np.full(len(full.x), np.nan)
-    half[several] = np.nanstd(values[:, several], axis=0, ddof=1)
-    return replace(full, half=half)
+def with_deviations(curve: Curve) -> Curve:
+    """Return a curve whose bands are one standard deviation over seeds."""
+    return replace(curve, half=curve.deviation)
 
 
 def line(axes: Axes, number: int, label: str, curve: Curve, top: float = 100.0) -> None:

@@ -73,8 +73,8 @@ class RunFolder:
     @property
     def is_relayed(self) -> bool:
         """True if stations reach orbits over other satellites, too, and not only those in view."""
-        isl = self.config.get("network", {}).get("isl", "assumed")
-        return self.config["run"].get("links") == "physical" and isl != "assumed"
+        isl = self.config.get("network", {}).get("isl")
+        return self.config["run"].get("links") == "physical" and isl == "line-of-sight"
 
     @property
     def round_s(self) -> float:

@@ -22,12 +22,14 @@ class Curve:
     """Means over seeds along `x`, and the half width of their bands.
 
     A band is a 95 % confidence interval of the mean, and of two seeds what lies between them. NaN
-    stands where nothing is known; `half` is NaN where fewer than two seeds are.
+    stands where nothing is known; of fewer than two seeds there are no bands and no deviations.
     """
 
     x: Floats
     mean: Floats
     half: Floats
+    deviation: Floats
+    """Standard deviation over seeds."""
 
 
 def curve(x: Floats, values: Floats) -> Curve:
@@ -39,7 +41,7 @@ def curve(x: Floats, values: Floats) -> Curve:
     squares = np.where(known, (values - mean) ** 2, 0.0).sum(axis=0)
     std = np.sqrt(np.divide(squares, n - 1, out=np.full(len(x), np.nan), where=n > 1))
     errors = np.array([_errors(int(seeds)) for seeds in n])
-    return Curve(x, mean, errors * std / np.sqrt(np.maximum(n, 1)))
+    return Curve(x, mean, errors * std / np.sqrt(np.maximum(n, 1)), std)
 
 
 def _errors(seeds: int) -> float:

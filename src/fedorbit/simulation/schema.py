@@ -280,7 +280,7 @@ def _is_consistent(world: WorldShape) -> WorldShape:
         ("positions.seen", positions["seen"], steps, None),
         ("positions.away", positions.get("away", []), steps, None),
     ]
-    if len(world.get("passes", world["visible"])) != orbits:
+    if "passes" in world and len(world["passes"]) != orbits:
         raise ValueError(f"passes has {len(world['passes'])} entries instead of {orbits}")
     if world["format"] > 1 and not {"passes", "contacts"} <= world.keys():
         raise ValueError(f"passes and contacts are missing, which format {world['format']} has")

@@ -24,7 +24,7 @@ function drawConfusion(place, setting) {
     value: (r, c) => (totals[r] ? counts[r][c] / totals[r] : null),
     text: (r, c) => (counts[r][c] ? `${counts[r][c]}` : ""),
     title: (r, c) => `${names[r]} taken for ${names[c]}: ${counts[r][c]} of ${totals[r]} (${((100 * counts[r][c]) / totals[r]).toFixed(1)} %)`,
-    columnLabels: (c) => names[c], columnName: "predicted class",
+    columnLabels: (c) => names[c], columnName: "predicted class", namesColumns: true,
   });
 }
 

@@ -220,6 +220,6 @@ function drawTransfers(place, setting) {
     value: (r, c) => (cell(r, c) ? Math.sqrt(cell(r, c)[measure] / most) : empty),
     text: (r, c) => (!cell(r, c) ? "" : measure === "bytes" ? bytes(cell(r, c).bytes) : short(cell(r, c).messages)),
     title: (r, c) => `${names[r]} to ${names[c]}: ${!cell(r, c) ? "none" : `${short(cell(r, c).messages)} messages, ${bytes(cell(r, c).bytes)}`}`,
-    columnLabels: (c) => names[c].replace(/^orbit (?=\d+$)/, ""), columnName: "to",
+    columnLabels: (c) => names[c].replace(/^orbit (?=\d+$)/, ""), columnName: "to", namesColumns: true,
   });
 }

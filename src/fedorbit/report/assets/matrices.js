@@ -9,14 +9,18 @@ function cut(label, width_px) {
   return label.length > fits ? `${label.slice(0, Math.max(1, fits - 1))}…` : label;
 }
 
-// heat: {rows, columns, value(r, c) in 0..1 or null, text(r, c), title(r, c), rowLabels, columnLabels(c), columnName}
+// heat: {rows, columns, value(r, c) in 0..1 or null, text(r, c), title(r, c), rowLabels, columnLabels(c), columnName, namesColumns}
 function heatMap(place, heat) {
   const full = Math.max(240, place.clientWidth);
   const longest = Math.max(...heat.rowLabels.map((label) => label.length), 1);
   const left = heat.rowLabels.length ? Math.min(full * 0.38, 12 + longest * 6.4) : 34;
   const cell = Math.min(heat.cell || 40, (full - left - 4) / heat.columns);
   const rowHeight = heat.rowHeight || Math.max(4, Math.min(24, cell));
-  const height = rowHeight * heat.rows + 40;
+  const every = Math.ceil(26 / cell);
+  const longestBelow = Math.max(...Array.from({ length: heat.columns }, (_, c) => heat.columnLabels(c).length));
+  // Names that do not fit below their columns are written upwards.
+  const upright = heat.namesColumns && longestBelow * 6.5 > every * cell - 4 ? Math.min(110, 8 + 6.4 * longestBelow) : 0;
+  const height = rowHeight * heat.rows + 40 + Math.max(0, upright - 14);
   const [svg] = canvas(place, height);
   const step = Math.ceil(12 / rowHeight);
   for (let r = 0; r < heat.rows; r++) {
@@ -41,9 +45,11 @@ function heatMap(place, heat) {
       }
     }
   }
-  const every = Math.ceil(26 / cell);
-  for (let c = 0; c < heat.columns; c += every)
-    make("text", { x: left + (c + 0.5) * cell, y: height - 22, "text-anchor": "middle" }, svg, cut(heat.columnLabels(c), every * cell - 4));
+  for (let c = 0; c < heat.columns; c += every) {
+    const x = left + (c + 0.5) * cell, top = 4 + rowHeight * heat.rows;
+    if (upright) make("text", { "text-anchor": "end", transform: `translate(${x + 4} ${top + 6}) rotate(-90)` }, svg, cut(heat.columnLabels(c), upright));
+    else make("text", { x, y: height - 22, "text-anchor": "middle" }, svg, cut(heat.columnLabels(c), every * cell - 4));
+  }
   make("text", { x: left + (heat.columns * cell) / 2, y: height - 5, "text-anchor": "middle" }, svg, heat.columnName);
 }
 

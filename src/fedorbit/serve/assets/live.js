@@ -41,19 +41,25 @@ function takeOverNote(fresh) {
 
 // A page with other charts than before is loaded anew, with what was chosen on it.
 function reload() {
-  const chosen = { href: location.href, hidden: [...hiddenSeries].map((i) => report.series[i]), hours: chosenHours, fullScale };
+  const chosen = { href: location.href, hidden: [...hiddenSeries].map((i) => report.series[i]), hours: chosenHours, fullScale, setting: current };
   try { sessionStorage.setItem("chosen", JSON.stringify(chosen)); } catch { /* this browser stores nothing */ }
   location.reload();
 }
 
 function chooseAgain() {
-  const chosen = JSON.parse(sessionStorage.getItem("chosen") || "null");
-  sessionStorage.removeItem("chosen");
+  let chosen = null;
+  try {
+    chosen = JSON.parse(sessionStorage.getItem("chosen"));
+    sessionStorage.removeItem("chosen");
+  } catch { return; /* this browser stores nothing */ }
   if (chosen?.href !== location.href || typeof report === "undefined") return;
   for (const toggle of document.querySelectorAll(".toggle[data-series]"))
     if (chosen.hidden.includes(report.series[toggle.dataset.series])) toggle.click();
   [chosenHours, fullScale] = [chosen.hours, chosen.fullScale];
-  draw();
+  const select = document.getElementById("setting");
+  if (![...(select?.options ?? [])].some((option) => option.value === String(chosen.setting))) return draw();
+  select.value = chosen.setting;
+  select.onchange();
 }
 
 // The report's page: new numbers into the charts that are there, so that choices of the reader stay.
@@ -116,6 +122,6 @@ function follow(address) {
 }
 
 if (document.body.dataset.events) follow(document.body.dataset.events);
-chooseAgain();
 addEventListener("change", countTicked);
 addEventListener("pageshow", countTicked); // also after a way back, with what was ticked
+chooseAgain();
