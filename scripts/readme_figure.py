@@ -15,7 +15,7 @@ from fedorbit.simulation.records import read_records
 
 ROOT = Path(__file__).parents[1]
 GLOBE = ROOT / "docs" / "images" / "globe.png"
-"""A screenshot: fedorbit serve, with FedOrbit's models after six hours."""
+"""Taken by scripts/screenshots.py: the quickstart's run after six hours."""
 RUNS = {
     "Centralised, all images": "centralised",
     "Rendezvous": "rendezvous_epochs-4",
@@ -30,7 +30,9 @@ SEEDS = 3
 def draw_globe(axes: Axes) -> None:
     """Show the globe of `fedorbit serve`."""
     with Image.open(GLOBE) as picture:
-        axes.imshow(np.asarray(picture.convert("RGB")))
+        beside = (picture.width - picture.height) // 2
+        square = picture.crop((beside, 2, picture.width - beside, picture.height - 2))
+    axes.imshow(np.asarray(square.convert("RGB")))
     axes.set_axis_off()
     axes.set_title("A run on the globe: links, footprints, models", loc="left", fontsize=10)
 

@@ -34,7 +34,7 @@ ASYNCHRONOUS = ("hours_to_80", "staleness", "idle_visits")
 NOTED = ("staleness", "version", "idle_visit")
 """Names of notes of methods about their aggregations."""
 CEILING = "centralised"
-"""Method that has all data in one place: an upper bound, never marked as the best."""
+"""Method that has all data in one place: a reference, never marked as the best."""
 
 
 def per_round(series: Series, key: str) -> Curve:
